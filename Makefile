@@ -1,0 +1,59 @@
+# Every command makes its own environment (.venv) on first use; later calls start at once.
+#   make demo                     see what a fast-weight memory does
+#   make test                     all tests
+#   make check                    format, lint, types and the fast tests
+#   make bench                    speed and memory against peers
+#   make test PYTHON=python3.12   with another interpreter (remakes .venv if it holds a different one)
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/ready
+EXTRAS := dev,hf
+SOURCES_OF_BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/* csrc/*/*)
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+VERSION_OF = $(shell $(1) -c 'import sys; print(sys.version_info[:2])' 2>/dev/null)
+
+# Named by the caller: an environment made with another version is remade.
+ifdef PYTHON
+ifneq ($(wildcard $(BIN)/python),)
+ifneq ($(call VERSION_OF,$(PYTHON)),$(call VERSION_OF,$(BIN)/python))
+.PHONY: $(READY)
+endif
+endif
+else
+PYTHON := $(firstword $(foreach candidate,python3.11 python3.12 python3.13 python3,$(if $(call VERSION_OF,$(candidate)),$(candidate))))
+endif
+
+.PHONY: help setup demo test check bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+setup: $(READY)
+
+$(READY): $(SOURCES_OF_BUILD)
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"fastweights needs Python 3.11 or later, $(PYTHON) is {sys.version.split()[0]}: name another one with PYTHON=...")'
+	@test "$$($(PYTHON) --version)" = "$$($(BIN)/python --version 2>/dev/null)" || $(PYTHON) -m venv --clear $(VENV)
+	@echo "Setting up $(VENV) (a few minutes the first time)"
+	@$(PIP) scikit-build-core cmake ninja
+	@$(PIP) --no-build-isolation --editable '.[$(EXTRAS)]'
+	@touch $@
+
+demo: $(READY)
+	@$(BIN)/fastweights demo
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+check: $(READY)
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -m "not slow"
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -1,0 +1,3 @@
+"""Transformers whose attention is a fast-weight memory."""
+
+__version__ = "0.1.0"
