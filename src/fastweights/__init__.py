@@ -1,3 +1,106 @@
-"""Transformers whose attention is a fast-weight memory."""
+"""Transformers whose attention is a fast-weight memory: a matrix W that is written, read and overwritten.
+
+The public API, and nothing but re-exports. Names are imported when first used, so that `import fastweights` and
+the command line's help do not wait for torch.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fastweights.feature_maps import (
+        DPFP,
+        FEATURE_MAPS,
+        EluPlusOne,
+        Favor,
+        FeatureMap,
+        Identity,
+        RandomFeatureMap,
+        Relu,
+        Tanh,
+    )
+    from fastweights.layers import (
+        Block,
+        FastWeightAttention,
+        FastWeightCrossAttention,
+        FeedForward,
+        KeyValueState,
+        SinusoidalPositions,
+        SoftmaxAttention,
+    )
+    from fastweights.memory import (
+        NORMALISATIONS,
+        AttentionNormalisation,
+        FastWeightState,
+        L2Normalisation,
+        NoNormalisation,
+        Normalisation,
+        SumNormalisation,
+        backends,
+        fast_weight_scan,
+    )
+    from fastweights.update_rules import (
+        UPDATE_RULES,
+        Coefficients,
+        DeltaRule,
+        FastWeightMemoryRule,
+        NormalisedDeltaRule,
+        ProgrammerRule,
+        SumRule,
+        UpdateRule,
+    )
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "DPFP",
+    "FEATURE_MAPS",
+    "NORMALISATIONS",
+    "UPDATE_RULES",
+    "AttentionNormalisation",
+    "Block",
+    "Coefficients",
+    "DeltaRule",
+    "EluPlusOne",
+    "FastWeightAttention",
+    "FastWeightCrossAttention",
+    "FastWeightMemoryRule",
+    "FastWeightState",
+    "Favor",
+    "FeatureMap",
+    "FeedForward",
+    "Identity",
+    "KeyValueState",
+    "L2Normalisation",
+    "NoNormalisation",
+    "Normalisation",
+    "NormalisedDeltaRule",
+    "ProgrammerRule",
+    "RandomFeatureMap",
+    "Relu",
+    "SinusoidalPositions",
+    "SoftmaxAttention",
+    "SumNormalisation",
+    "SumRule",
+    "Tanh",
+    "UpdateRule",
+    "__version__",
+    "backends",
+    "fast_weight_scan",
+]
+
+_PACKAGES = ("feature_maps", "update_rules", "memory", "layers")
+
+
+def __getattr__(name: str) -> object:
+    if name in __all__:
+        for package in _PACKAGES:
+            module = import_module(f"{__name__}.{package}")
+            if name in module.__all__:
+                globals()[name] = found = getattr(module, name)
+                return found
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
