@@ -1,0 +1,48 @@
+"""What a feature map φ: R^d_key → R^d_dot has to offer (Sec. 5.1)."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from fastweights.shapes import Features, Projection, Vectors
+
+
+@dataclass(frozen=True)
+class FeatureMap(ABC):
+    """φ(x): maps a key or a query into the space where dot products are taken."""
+
+    equations: ClassVar[str]
+    """Where the map stands in the paper."""
+
+    positive: ClassVar[bool] = True
+    """Whether features are never negative, as attention weights ask for (Sec. 5.1)."""
+
+    @abstractmethod
+    def feature_dim(self, key_dim: int) -> int:
+        """d_dot, the number of features for keys of `key_dim` components (Table 6)."""
+
+    @abstractmethod
+    def __call__(self, x: Vectors) -> Features:
+        """Map the last dimension of `x`."""
+
+
+@dataclass(frozen=True)
+class RandomFeatureMap(FeatureMap):
+    """A map with random features: `draw` makes them, and a layer keeps them as a buffer."""
+
+    @abstractmethod
+    def draw(
+        self, key_dim: int, generator: torch.Generator | None = None, device: torch.device | None = None
+    ) -> Projection:
+        """A fresh draw of the random features, one row each, in float32."""
+
+    @abstractmethod
+    def __call__(self, x: Vectors, projection: Projection | None = None) -> Features:
+        """Map `x` with the given draw; without one, always with the same fixed draw."""
+
+    def log_scaled(self, x: Vectors, projection: Projection) -> tuple[Features, Tensor] | None:
+        """(f, s) with φ(x) = exp(s) f and max f = 1, if the map can be had without underflow."""
+        return None

@@ -1,0 +1,95 @@
+"""Normalisations of mapped keys and queries, and attention normalisation (Sec. 4.2, "Normalisation")."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from typing_extensions import override
+
+from fastweights.shapes import Features
+
+
+@dataclass(frozen=True)
+class Normalisation(ABC):
+    """φ'(x): what is done to each mapped key and query before it meets the memory."""
+
+    equations: ClassVar[str]
+    """Where the normalisation stands in the paper."""
+
+    forgets_scale: ClassVar[bool] = True
+    """Whether φ and c·φ give the same result, so that the scale of the features does not matter."""
+
+    @abstractmethod
+    def __call__(self, features: Features) -> Features:
+        """Normalise the last dimension; features that are all zero stay zero."""
+
+
+@dataclass(frozen=True)
+class NoNormalisation(Normalisation):
+    """φ'(x) = φ(x)."""
+
+    equations: ClassVar[str] = "20-25"
+    forgets_scale: ClassVar[bool] = False
+
+    @override
+    def __call__(self, features: Features) -> Features:
+        return features
+
+
+@dataclass(frozen=True)
+class SumNormalisation(Normalisation):
+    """φ'(x) = φ(x) / Σ_j |φ(x)_j|.
+
+    For the non-negative maps of the paper this is its sum normalisation, which balances what a write adds and what it
+    removes (App. A.2). Features of either sign could sum to zero; their magnitudes cannot.
+    """
+
+    equations: ClassVar[str] = "29"
+
+    @override
+    def __call__(self, features: Features) -> Features:
+        scaled = _scale_to_one(features)
+        return scaled / scaled.abs().sum(dim=-1, keepdim=True).clamp(min=1)
+
+
+@dataclass(frozen=True)
+class L2Normalisation(Normalisation):
+    """φ'(x) = φ(x) / |φ(x)|₂: a write of strength 1 then replaces the old value in full."""
+
+    equations: ClassVar[str] = "-"
+
+    @override
+    def __call__(self, features: Features) -> Features:
+        scaled = _scale_to_one(features)
+        return scaled / torch.linalg.vector_norm(scaled, dim=-1, keepdim=True).clamp(min=1)
+
+
+NORMALISATIONS: dict[str, type[Normalisation]] = {
+    "none": NoNormalisation,
+    "sum": SumNormalisation,
+    "l2": L2Normalisation,
+}
+
+
+@dataclass(frozen=True)
+class AttentionNormalisation:
+    """z ← z + k,   v̄ = W k / (z·k),   y = W q / (z·q).
+
+    With `retrieval=False` only the output y is divided, and v̄ = W k as without normalisation.
+    """
+
+    retrieval: bool = True
+
+    equations: ClassVar[str] = "19, 26-28"
+
+
+def _scale_to_one(features: Features) -> Features:
+    """Features divided by their largest magnitude: neither their sum nor their squares can then overflow or vanish.
+
+    Below tiny^0.75 (4e-29 in float32) features count as zero: dividing by less would overflow in the gradient. The
+    result of a normalisation does not depend on the scale, so none of its gradient is lost by detaching it.
+    """
+    scale = features.detach().abs().amax(dim=-1, keepdim=True)
+    vanishes = scale <= torch.finfo(features.dtype).tiny ** 0.75
+    return features / scale.masked_fill(vanishes, torch.inf)

@@ -1,0 +1,37 @@
+"""The recurrence step by step, straight from the equations: the oracle. It shares no code with the fast backends."""
+
+import torch
+
+from fastweights.shapes import Keys, Queries, Strengths, Values, Weights
+
+
+def unavailable() -> str | None:
+    """Why this backend cannot run here at all; None if it can."""
+    return None
+
+
+def cannot_serve(device: torch.device, dtype: torch.dtype) -> str | None:
+    """Why this backend cannot serve tensors of this kind; None if it can."""
+    return None
+
+
+def scan(
+    queries: Queries,
+    keys: Keys,
+    values: Values,
+    erase: Strengths,
+    write: Strengths,
+    weights: Weights,
+    decay: Strengths | None,
+) -> tuple[Values, Weights]:
+    """W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t."""
+    reads = [values[:, :, :0]]
+    for t in range(keys.shape[2]):
+        key = keys[:, :, t]
+        if decay is not None:
+            weights = decay[:, :, t, None, None] * weights
+        retrieved = torch.einsum("bhvk,bhk->bhv", weights, key)
+        change = write[:, :, t, None] * values[:, :, t] - erase[:, :, t, None] * retrieved
+        weights = weights + torch.einsum("bhv,bhk->bhvk", change, key)
+        reads.append(torch.einsum("bhvk,bhk->bhv", weights, queries[:, :, t])[:, :, None])
+    return torch.cat(reads, dim=2), weights

@@ -1,0 +1,38 @@
+"""The letters of every shape, and the named tensor types built from them.
+
+| letter | what it counts                                    | in the paper        |
+|--------|---------------------------------------------------|---------------------|
+| b      | sequences of a batch                              |                     |
+| h      | heads                                             | H                   |
+| t      | time steps                                        | L                   |
+| d      | components of a key or query before the map       | d_key               |
+| k      | components of a mapped key or query               | d_dot               |
+| v      | components of a value                             | d_value             |
+| m      | random features of FAVOR+                         | m                   |
+"""
+
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+Inputs = Float[Tensor, "b t model"]
+Mask = Bool[Tensor, "b t"]
+Vectors = Float[Tensor, "*batch d"]
+Features = Float[Tensor, "*batch k"]
+Projection = Float[Tensor, "m d"]
+
+Queries = Float[Tensor, "b h t k"]
+Keys = Float[Tensor, "b h t k"]
+Values = Float[Tensor, "b h t v"]
+Strengths = Float[Tensor, "b h t"]
+
+Key = Float[Tensor, "b h k"]
+Value = Float[Tensor, "b h v"]
+Strength = Float[Tensor, "b h"]
+
+Weights = Float[Tensor, "b h v k"]
+"""The fast weights W, with W @ key = value as in the paper."""
+
+Normaliser = Float[Tensor, "b h k"]
+"""The accumulator z of attention normalisation."""
+
+Steps = Int[Tensor, " b"]

@@ -1,0 +1,28 @@
+"""The additive rule of linear Transformers (Secs. 3.1 and 3.2)."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from typing_extensions import override
+
+from fastweights.shapes import Key, Keys, Normaliser, Strength, Strengths, Value, Weights
+from fastweights.update_rules.base import Coefficients, LinearRule, outer
+
+
+@dataclass(frozen=True)
+class SumRule(LinearRule):
+    """W ← W + v ⊗ k."""
+
+    equations: ClassVar[str] = "10, 17"
+    uses_strength: ClassVar[bool] = False
+
+    @override
+    def step(
+        self, weights: Weights, key: Key, value: Value, strength: Strength, normaliser: Normaliser | None = None
+    ) -> Weights:
+        return weights + outer(value, key)
+
+    @override
+    def coefficients(self, keys: Keys, strengths: Strengths, overlaps: Strengths | None = None) -> Coefficients:
+        return Coefficients(erase=torch.zeros_like(strengths), write=torch.ones_like(strengths))
