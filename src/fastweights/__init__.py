@@ -1,7 +1,7 @@
 """Transformers whose attention is a fast-weight memory: a matrix W that is written, read and overwritten.
 
-The public API, and nothing but re-exports. Names are imported when first used, so that `import fastweights` and
-the command line's help do not wait for torch.
+The public API, and nothing but re-exports. Names are imported when first used, so that `import fastweights`
+and the command line's help do not wait for torch.
 """
 
 from importlib import import_module
@@ -92,14 +92,17 @@ __all__ = [
 _PACKAGES = ("feature_maps", "update_rules", "memory", "layers")
 
 
-def __getattr__(name: str) -> object:
-    if name in __all__:
-        for package in _PACKAGES:
-            module = import_module(f"{__name__}.{package}")
-            if name in module.__all__:
-                globals()[name] = found = getattr(module, name)
-                return found
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers {', '.join(__all__)}")
+# Hidden from type checkers, which would otherwise accept every misspelled name.
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        if name in __all__:
+            for package in _PACKAGES:
+                module = import_module(f"{__name__}.{package}")
+                if name in module.__all__:
+                    globals()[name] = found = getattr(module, name)
+                    return found
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers {', '.join(__all__)}")
 
 
 def __dir__() -> list[str]:

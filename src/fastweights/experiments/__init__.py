@@ -1,0 +1,1 @@
+"""What the paper shows, one module per figure or table."""

@@ -1,0 +1,1 @@
+"""What the user sees: tables, figures and what is installed."""
