@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import once_differentiable
 
 from fastweights.shapes import Keys, Queries, Strengths, Values, Weights
 
@@ -50,7 +50,7 @@ def scan(
         x = torch.nn.functional.pad(x, padding, value=filling)
         return x.reshape(batch * heads, -1, chunk, *x.shape[3:])
 
-    reads, state = _Chunks.apply(  # type: ignore[no-untyped-call]
+    reads, state = _Chunks.apply(
         fold(queries),
         fold(keys),
         fold(values),
@@ -88,7 +88,7 @@ def _times(factor: Tensor | None, x: Tensor) -> Tensor:
 class _Chunks(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: FunctionCtx,
+        ctx: Any,
         queries: Tensor,
         keys: Tensor,
         values: Tensor,
@@ -135,7 +135,7 @@ class _Chunks(torch.autograd.Function):
             retrieved = (k @ start) * dr_start
             d_values[:, c] = b * dr
             d_write[:, c] = (v * dr).sum(-1)
-            d_erase[:, c] = ((d_system * overlaps).sum(-1) - retrieved.sum(-1))
+            d_erase[:, c] = (d_system * overlaps).sum(-1) - retrieved.sum(-1)
             if d_decay is not None:
                 between = d_attention * attention + a * d_system * overlaps
                 ended = ((k @ d_state) * u_end).sum(-1)
@@ -143,13 +143,13 @@ class _Chunks(torch.autograd.Function):
                 d_logs += ((q @ start) * dy_start).sum(-1) - (a * retrieved).sum(-1)
                 d_logs[:, -1] += ended.sum(-1) + _times(product.whole, d_state * start).sum((-2, -1))
                 d_decay[:, c] = d_logs.flip(-1).cumsum(-1).flip(-1) / decay[:, c]
-            d_overlaps, d_attention = a * _times(product.between, d_system), _times(product.between, d_attention)
+            d_overlaps, d_attention = (
+                a * _times(product.between, d_system),
+                _times(product.between, d_attention),
+            )
             d_queries[:, c] = dy_start @ start.mT + d_attention @ k
             d_keys[:, c] = (
-                d_attention.mT @ q
-                + (d_overlaps + d_overlaps.mT) @ k
-                - (a * dr_start) @ start.mT
-                + u_end @ d_state.mT
+                d_attention.mT @ q + (d_overlaps + d_overlaps.mT) @ k - (a * dr_start) @ start.mT + u_end @ d_state.mT
             )
             d_state = _times(product.whole, d_state) + q.mT @ dy_start - k.mT @ (a * dr_start)
         return d_queries, d_keys, d_values, d_erase, d_write, d_state, d_decay

@@ -102,10 +102,11 @@ def _steps(
     """The same step by step, straight from the definition of the rule."""
     if backend not in ("auto", "recurrent"):
         raise ValueError(
-            f"backend: {backend!r} cannot run {type(rule).__name__}, which is not linear in W; possible: auto, recurrent"
+            f"backend: {backend!r} cannot run {type(rule).__name__}, which is not linear in W; "
+            "possible: auto, recurrent"
         )
     if writes.log_scales is not None:
-        raise ValueError(f"{type(rule).__name__} runs step by step and takes no keys with a scale apart")
+        raise ValueError(f"{type(rule).__name__} is not linear in W and takes no keys with a scale apart")
     weights, normaliser = state.weights, state.normaliser
     keys, values, strengths, queries = (x.to(weights.dtype) for x in (*writes[:3], queries))
     reads: list[Tensor] = [values[:, :, :0]]
@@ -118,7 +119,11 @@ def _steps(
             normaliser = normaliser + keys[:, :, t]
             overlaps.append(_dot(normaliser, queries[:, :, t])[:, :, None])
     after = _after(writes, state, weights, normaliser)
-    return torch.cat(reads, dim=2).to(writes.values.dtype), None if normaliser is None else torch.cat(overlaps, 2), after
+    return (
+        torch.cat(reads, dim=2).to(writes.values.dtype),
+        None if normaliser is None else torch.cat(overlaps, 2),
+        after,
+    )
 
 
 def _accumulate(
@@ -139,9 +144,7 @@ def _accumulate(
     return overlaps[..., 0], weights[:, :, 0]
 
 
-def _overlaps_before(
-    keys: Keys, normaliser: Normaliser, scale: "_Rescaling | None", backend: str
-) -> Strengths:
+def _overlaps_before(keys: Keys, normaliser: Normaliser, scale: "_Rescaling | None", backend: str) -> Strengths:
     """z_{t-1} · k_t: each step's z is read with the key of the next."""
     first = _dot(normaliser, keys[:, :, :1].squeeze(2)) if keys.shape[2] else normaliser.new_zeros(keys.shape[:2])
     following = torch.cat([keys[:, :, 1:], keys[:, :, :1]], dim=2)
@@ -168,7 +171,10 @@ class _Rescaling(NamedTuple):
         scales = torch.cat([state.log_scale[..., None], writes.log_scales], dim=-1)
         maxima = scales.cummax(dim=-1).values
         # exp(-60) is far below rounding; a floor keeps divisions by the decay finite.
-        return cls((maxima[..., :-1] - maxima[..., 1:]).clamp(min=-60).exp(), (writes.log_scales - maxima[..., 1:]).exp())
+        return cls(
+            (maxima[..., :-1] - maxima[..., 1:]).clamp(min=-60).exp(),
+            (writes.log_scales - maxima[..., 1:]).exp(),
+        )
 
 
 def _after(writes: Writes, state: FastWeightState, weights: Weights, normaliser: Tensor | None) -> FastWeightState:

@@ -60,9 +60,7 @@ class FastWeightState:
         """A copy with storage of its own."""
         return self._map(Tensor.clone)
 
-    def to(
-        self, device: torch.device | str | None = None, dtype: torch.dtype | None = None
-    ) -> "FastWeightState":
+    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "FastWeightState":
         """The state on another device or, its floating-point parts, in another precision."""
         return self._map(lambda x: x.to(device=device, dtype=dtype if x.is_floating_point() else None))
 

@@ -32,7 +32,12 @@ class UpdateRule(ABC):
 
     @abstractmethod
     def step(
-        self, weights: Weights, key: Key, value: Value, strength: Strength, normaliser: Normaliser | None = None
+        self,
+        weights: Weights,
+        key: Key,
+        value: Value,
+        strength: Strength,
+        normaliser: Normaliser | None = None,
     ) -> Weights:
         """One write, straight from the equation; `normaliser` is z before this step."""
 

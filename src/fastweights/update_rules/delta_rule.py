@@ -18,7 +18,12 @@ class DeltaRule(LinearRule):
 
     @override
     def step(
-        self, weights: Weights, key: Key, value: Value, strength: Strength, normaliser: Normaliser | None = None
+        self,
+        weights: Weights,
+        key: Key,
+        value: Value,
+        strength: Strength,
+        normaliser: Normaliser | None = None,
     ) -> Weights:
         retrieved = retrieve(weights, key)
         return weights + outer(strength[..., None] * (value - retrieved), key)

@@ -24,7 +24,12 @@ class FastWeightMemoryRule(UpdateRule):
 
     @override
     def step(
-        self, weights: Weights, key: Key, value: Value, strength: Strength, normaliser: Normaliser | None = None
+        self,
+        weights: Weights,
+        key: Key,
+        value: Value,
+        strength: Strength,
+        normaliser: Normaliser | None = None,
     ) -> Weights:
         retrieved = retrieve(weights, key)
         weights = weights + outer(strength[..., None] * (value - retrieved), key)

@@ -34,7 +34,12 @@ class NormalisedDeltaRule(LinearRule):
 
     @override
     def step(
-        self, weights: Weights, key: Key, value: Value, strength: Strength, normaliser: Normaliser | None = None
+        self,
+        weights: Weights,
+        key: Key,
+        value: Value,
+        strength: Strength,
+        normaliser: Normaliser | None = None,
     ) -> Weights:
         if normaliser is None:
             raise ValueError("NormalisedDeltaRule.step needs the normaliser z; DeltaRule is the rule without one")

@@ -41,6 +41,11 @@ class ProgrammerRule(UpdateRule):
 
     @override
     def step(
-        self, weights: Weights, key: Key, value: Value, strength: Strength, normaliser: Normaliser | None = None
+        self,
+        weights: Weights,
+        key: Key,
+        value: Value,
+        strength: Strength,
+        normaliser: Normaliser | None = None,
     ) -> Weights:
         return _FUNCTIONS[self.activation](weights + outer(value, key))

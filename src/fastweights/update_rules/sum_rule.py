@@ -19,7 +19,12 @@ class SumRule(LinearRule):
 
     @override
     def step(
-        self, weights: Weights, key: Key, value: Value, strength: Strength, normaliser: Normaliser | None = None
+        self,
+        weights: Weights,
+        key: Key,
+        value: Value,
+        strength: Strength,
+        normaliser: Normaliser | None = None,
     ) -> Weights:
         return weights + outer(value, key)
 

@@ -1,0 +1,252 @@
+"""Attention whose past is a fast-weight memory (Sec. 4.2): the layer that composes map, rule and normalisation."""
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from fastweights.feature_maps import DPFP, FeatureMap
+from fastweights.layers.feature_mapping import FeatureMapping
+from fastweights.memory import (
+    AttentionNormalisation,
+    FastWeightState,
+    Normalisation,
+    SumNormalisation,
+    Writes,
+    run_rule,
+)
+from fastweights.shapes import Inputs, Mask
+from fastweights.update_rules import DeltaRule, LinearRule, UpdateRule
+
+
+class FastWeightMemory(nn.Module):
+    """What self- and cross-attention share: the choices, the mapping, and writing and reading by heads."""
+
+    def __init__(
+        self,
+        model_dim: int,
+        num_heads: int,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        feature_map: FeatureMap = DPFP(nu=1),  # noqa: B008  a frozen value
+        update_rule: UpdateRule = DeltaRule(),  # noqa: B008
+        normalisation: Normalisation = SumNormalisation(),  # noqa: B008
+        attention_normalisation: AttentionNormalisation | bool = False,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__()
+        self.model_dim, self.num_heads = model_dim, num_heads
+        self.key_dim = key_dim or _per_head(model_dim, num_heads, "key_dim")
+        self.value_dim = value_dim or _per_head(model_dim, num_heads, "value_dim")
+        self.update_rule, self.backend = update_rule, backend
+        if isinstance(attention_normalisation, bool):
+            attention_normalisation_value = AttentionNormalisation() if attention_normalisation else None
+        else:
+            attention_normalisation_value = attention_normalisation
+        if update_rule.needs_normaliser and attention_normalisation_value is None:
+            attention_normalisation_value = AttentionNormalisation()
+        self.attention_normalisation = attention_normalisation_value
+        self.mapping = FeatureMapping(self.key_dim, feature_map, normalisation)
+        self._refuse_what_does_not_go_together()
+        self.output = nn.Linear(num_heads * self.value_dim, model_dim, bias=False)
+
+    def initial_state(
+        self, batch: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
+    ) -> FastWeightState:
+        """An empty memory for `batch` sequences."""
+        return FastWeightState.zeros(
+            batch,
+            self.num_heads,
+            self.value_dim,
+            self.mapping.feature_dim,
+            normaliser=self.attention_normalisation is not None,
+            log_scale=self.mapping.keeps_scale_apart,
+            dtype=dtype,
+            device=device,
+        )
+
+    def resample(self, generator: torch.Generator | None = None) -> None:
+        """Draw new random features, if the feature map has any."""
+        self.mapping.resample(generator)
+
+    def _start(self, x: Inputs, mask: Tensor | None, state: FastWeightState | None) -> FastWeightState:
+        """Check what came in; the given state, or an empty one and fresh random features for a new sequence."""
+        if x.dim() != 3 or x.shape[-1] != self.model_dim:
+            raise ValueError(f"x: expected shape (b, t, {self.model_dim}), got {tuple(x.shape)}")
+        if mask is not None and (mask.dtype != torch.bool or mask.shape != x.shape[:2]):
+            raise ValueError(
+                f"mask: expected a bool tensor of shape {tuple(x.shape[:2])}, true for real steps, "
+                f"got {mask.dtype} of shape {tuple(mask.shape)}"
+            )
+        if state is None:
+            self.mapping.redraw()
+            return self.initial_state(x.shape[0], torch.promote_types(x.dtype, torch.float32), x.device)
+        expected = (x.shape[0], self.num_heads, self.value_dim, self.mapping.feature_dim)
+        if tuple(state.weights.shape) != expected:
+            raise ValueError(f"state: expected weights of shape {expected}, got {tuple(state.weights.shape)}")
+        if (state.normaliser is None) == (self.attention_normalisation is not None):
+            raise ValueError("state: it has a normaliser if and only if the layer uses attention normalisation")
+        return state
+
+    def _split(self, projected: Tensor, *dims: int) -> list[Tensor]:
+        """b t (h·d₁ + h·d₂ + …) → one b h t d each."""
+        parts = projected.split([self.num_heads * dim for dim in dims], dim=-1)
+        return [part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts]
+
+    def _writes(self, keys: Tensor, values: Tensor, strengths: list[Tensor], mask: Mask | None) -> Writes:
+        """φ'(k), v and β = σ(W_β x) (Eq. 21), or ones for rules without a strength."""
+        keys, log_scales = self.mapping(keys)
+        beta = strengths[0].squeeze(-1).sigmoid() if strengths else torch.ones_like(values[..., 0])
+        return Writes(keys, values, beta, mask, log_scales)
+
+    def _run(
+        self, writes: Writes, queries: Tensor, state: FastWeightState, x: Tensor, causal: bool
+    ) -> tuple[Tensor, FastWeightState]:
+        reads, after = run_rule(
+            self.update_rule,
+            writes,
+            queries,
+            state,
+            attention_normalisation=self.attention_normalisation,
+            causal=causal,
+            backend=self.backend,
+        )
+        _refuse_overflow(x, state, after)
+        return self.output(reads.transpose(1, 2).flatten(2)), after
+
+    def _refuse_what_does_not_go_together(self) -> None:
+        feature_map, normalisation = self.mapping.feature_map, self.mapping.normalisation
+        if self.attention_normalisation is not None and not feature_map.positive:
+            raise ValueError(
+                f"attention_normalisation: {feature_map} can be negative, so that z·q could vanish; "
+                "possible: a map with positive features, or normalisation=L2Normalisation()"
+            )
+        divides_everything = self.attention_normalisation is not None and self.attention_normalisation.retrieval
+        if self.mapping.keeps_scale_apart and not (divides_everything and isinstance(self.update_rule, LinearRule)):
+            raise ValueError(
+                f"feature_map: {feature_map} with {normalisation} needs a linear rule and attention_normalisation=True, "
+                "which makes reads independent of the scale; SumNormalisation() and L2Normalisation() do so as well"
+            )
+
+
+class FastWeightAttention(FastWeightMemory):
+    """k, v, q, β = W x;   W ← rule(W, φ'(k), v, β);   y = W φ'(q)   (Eqs. 4, 20-29), for several heads.
+
+    `forward(x, state)` returns `(y, state)`: the state goes in and comes out, so a sequence can be fed whole, in
+    segments of any size or token by token. Where `mask` is false, a step is padding and changes nothing. With
+    `causal=False` the whole sequence is written before any of it is read.
+    """
+
+    def __init__(
+        self,
+        model_dim: int,
+        num_heads: int,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        feature_map: FeatureMap = DPFP(nu=1),  # noqa: B008
+        update_rule: UpdateRule = DeltaRule(),  # noqa: B008
+        normalisation: Normalisation = SumNormalisation(),  # noqa: B008
+        attention_normalisation: AttentionNormalisation | bool = False,
+        causal: bool = True,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__(
+            model_dim,
+            num_heads,
+            key_dim=key_dim,
+            value_dim=value_dim,
+            feature_map=feature_map,
+            update_rule=update_rule,
+            normalisation=normalisation,
+            attention_normalisation=attention_normalisation,
+            backend=backend,
+        )
+        self.causal = causal
+        self._dims = [self.key_dim, self.key_dim, self.value_dim] + [1] * update_rule.uses_strength
+        self.projection = nn.Linear(model_dim, num_heads * sum(self._dims), bias=False)
+
+    @override
+    def forward(
+        self, x: Inputs, state: FastWeightState | None = None, mask: Mask | None = None
+    ) -> tuple[Inputs, FastWeightState]:
+        state = self._start(x, mask, state)
+        queries, keys, values, *strengths = self._split(self.projection(x), *self._dims)
+        writes = self._writes(keys, values, strengths, mask)
+        return self._run(writes, self.mapping(queries)[0], state, x, self.causal)
+
+
+class FastWeightCrossAttention(FastWeightMemory):
+    """k, v, β = W s  write the memory,  q = W x  read it: a source sequence s attended to by another one, x.
+
+    `write(source)` makes the state once; every `forward(x, state)` then reads it and leaves it as it is.
+    """
+
+    def __init__(
+        self,
+        model_dim: int,
+        num_heads: int,
+        *,
+        key_dim: int | None = None,
+        value_dim: int | None = None,
+        feature_map: FeatureMap = DPFP(nu=1),  # noqa: B008
+        update_rule: UpdateRule = DeltaRule(),  # noqa: B008
+        normalisation: Normalisation = SumNormalisation(),  # noqa: B008
+        attention_normalisation: AttentionNormalisation | bool = False,
+        backend: str = "auto",
+    ) -> None:
+        super().__init__(
+            model_dim,
+            num_heads,
+            key_dim=key_dim,
+            value_dim=value_dim,
+            feature_map=feature_map,
+            update_rule=update_rule,
+            normalisation=normalisation,
+            attention_normalisation=attention_normalisation,
+            backend=backend,
+        )
+        self._dims = [self.key_dim, self.value_dim] + [1] * update_rule.uses_strength
+        self.source_projection = nn.Linear(model_dim, num_heads * sum(self._dims), bias=False)
+        self.query_projection = nn.Linear(model_dim, num_heads * self.key_dim, bias=False)
+
+    def write(self, source: Inputs, state: FastWeightState | None = None, mask: Mask | None = None) -> FastWeightState:
+        """Write a source sequence, or a further piece of it, into the memory."""
+        state = self._start(source, mask, state)
+        keys, values, *strengths = self._split(self.source_projection(source), *self._dims)
+        writes = self._writes(keys, values, strengths, mask)
+        return self._run(writes, writes.keys, state, source, causal=True)[1]
+
+    @override
+    def forward(
+        self, x: Inputs, state: FastWeightState | None = None, mask: Mask | None = None
+    ) -> tuple[Inputs, FastWeightState]:
+        if state is None:
+            raise ValueError("state: cross-attention reads a memory that `write(source)` made; got None")
+        state = self._start(x, mask, state)
+        (queries,) = self._split(self.query_projection(x), self.key_dim)
+        nothing = queries[:, :, :0]
+        writes = self._writes(nothing, queries.new_zeros(*nothing.shape[:3], self.value_dim), [], None)
+        return self._run(writes, self.mapping(queries)[0], state, x, causal=False)
+
+
+def _per_head(model_dim: int, num_heads: int, name: str) -> int:
+    if num_heads < 1 or model_dim < 1 or model_dim % num_heads:
+        raise ValueError(
+            f"num_heads: expected a positive divisor of model_dim {model_dim}, got {num_heads}; or give {name} itself"
+        )
+    return model_dim // num_heads
+
+
+def _refuse_overflow(x: Tensor, before: FastWeightState, after: FastWeightState) -> None:
+    """An error at the step where finite inputs first make a memory that is not: nothing later could repair it.
+
+    Looked for on the CPU only: on a GPU the question alone would make the host wait.
+    """
+    if torch.compiler.is_compiling() or x.device.type != "cpu" or after.weights.detach().sum().isfinite():
+        return
+    if all(bool(y.isfinite().all()) for y in (x, before.weights)) and not after.weights.isfinite().all():
+        raise FloatingPointError(
+            "the fast weights overflowed although all inputs were finite: the keys are too large for the rule "
+            "(β|φ(k)|² above 2 makes it diverge); SumNormalisation() and L2Normalisation() prevent that"
+        )
