@@ -124,8 +124,9 @@ class FastWeightMemory(nn.Module):
         divides_everything = self.attention_normalisation is not None and self.attention_normalisation.retrieval
         if self.mapping.keeps_scale_apart and not (divides_everything and isinstance(self.update_rule, LinearRule)):
             raise ValueError(
-                f"feature_map: {feature_map} with {normalisation} needs a linear rule and attention_normalisation=True, "
-                "which makes reads independent of the scale; SumNormalisation() and L2Normalisation() do so as well"
+                f"feature_map: {feature_map} with {normalisation} needs a linear rule and "
+                "attention_normalisation=True, which makes reads independent of the scale; SumNormalisation() and "
+                "L2Normalisation() do so as well"
             )
 
 
