@@ -66,10 +66,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, OSError) as error:
         if os.environ.get("FASTWEIGHTS_TRACEBACK"):
             raise
-        if isinstance(error, BrokenPipeError):
-            # The reader went away (`| head`); Python would complain once more when it flushes at exit.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            sys.exit(0)
         print("error: " + " ".join(str(error).split()), file=sys.stderr)
         sys.exit(1)
     except KeyboardInterrupt:

@@ -1,6 +1,5 @@
 """What a memory holds before and after one association is overwritten (Sec. 4.2), as small pictures."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,6 +57,8 @@ class Recall:
 
 def run(folder: Path, seed: int = 0) -> None:
     """Print what both rules retrieve, draw it, and say where the figure is."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder}: expected a folder, this is a file")
     folder.mkdir(parents=True, exist_ok=True)
     keys = make_keys(seed)
     recalls = {name: recall(rule, keys) for name, rule in RULES.items()}
@@ -120,10 +121,7 @@ def describe(read: Tensor) -> str:
     """The pictures whose mixture is nearest to what was read, those with a share of at least a third."""
     pixels = torch.stack([picture(name) for name in PICTURES], dim=1)
     shares = torch.linalg.lstsq(pixels, read[:, None]).solution[:, 0]
-    return (
-        " + ".join(name for name, share in zip(PICTURES, shares.tolist(), strict=True) if share > 1 / 3)
-        or "nothing"
-    )
+    return " + ".join(name for name, share in zip(PICTURES, shares.tolist(), strict=True) if share > 1 / 3) or "nothing"
 
 
 def relative_error(read: Tensor, name: str) -> float:
@@ -140,27 +138,27 @@ def draw(recalls: dict[str, Recall]) -> Figure:
         fontsize=14,
         weight="bold",
     )
-    heights = [1.0] + [1.0, 1.0] * len(recalls)
-    axes = figure.subplots(len(heights), len(WRITTEN) + 1, width_ratios=[1.0] * len(WRITTEN) + [1.9])
+    widths = [1.0] * len(WRITTEN) + [1.9]
+    axes: list[list[Axes]] = figure.subplots(1 + 2 * len(recalls), len(widths), width_ratios=widths).tolist()
     stored = torch.stack([picture(REPLACEMENT if key == CHANGED else name) for key, name in WRITTEN.items()])
     draw_pictures(axes[0], "stored now", stored)
     for axis, key in zip(axes[0], WRITTEN, strict=False):
         axis.set_title(key, weight="bold" if key == CHANGED else "normal")
-    draw_legend(figure, axes[0, -1])
+    draw_legend(figure, axes[0][-1])
     for i, (name, recall) in enumerate(recalls.items()):
         before, after = recall.weights
         draw_pictures(axes[2 * i + 1], f"{name}\nbefore", recall.reads[0][0, 0])
-        draw_matrix(axes[2 * i + 1, -1], before[0, 0], "fast weights W")
+        draw_matrix(axes[2 * i + 1][-1], before[0, 0], "fast weights W")
         draw_pictures(axes[2 * i + 2], f"{name}\nafter", recall.reads[1][0, 0])
-        draw_matrix(axes[2 * i + 2, -1], (after - before)[0, 0], "its change (blue +, orange −)")
+        draw_matrix(axes[2 * i + 2][-1], (after - before)[0, 0], "its change (blue +, orange −)")
     return figure
 
 
-def draw_pictures(axes: Sequence[Axes], label: str, reads: Tensor) -> None:
+def draw_pictures(axes: list[Axes], label: str, reads: Tensor) -> None:
     """One row of retrieved values, each with the names of the pictures that are in it."""
     axes[0].set_ylabel(label, rotation=0, ha="right", va="center", fontsize=11, labelpad=8)
     for axis, key, read in zip(axes, WRITTEN, reads, strict=False):
-        axis.imshow(read.reshape(SIDE, SIDE), cmap=INK, vmin=0, vmax=2)
+        axis.imshow(read.reshape(SIDE, SIDE).numpy(), cmap=INK, vmin=0, vmax=2)
         axis.set_xlabel(describe(read), fontsize=9, weight="bold" if key == CHANGED else "normal")
         hide_ticks(axis)
         if key == CHANGED:
@@ -170,7 +168,7 @@ def draw_pictures(axes: Sequence[Axes], label: str, reads: Tensor) -> None:
 def draw_matrix(axis: Axes, matrix: Tensor, title: str) -> None:
     """A heat map of weights, blue where they add ink and orange where they take it away."""
     limit = float(matrix.abs().max())
-    axis.imshow(matrix, cmap=CHANGE, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
+    axis.imshow(matrix.numpy(), cmap=CHANGE, vmin=-limit, vmax=limit, aspect="auto", interpolation="nearest")
     axis.set_title(title, fontsize=9)
     hide_ticks(axis)
 

@@ -24,11 +24,9 @@ def update_rule_rows() -> list[tuple[str, ...]]:
 
 
 def normalisation_rows() -> list[tuple[str, ...]]:
-    """Every normalisation of the table; attention normalisation is a choice beside them."""
-    return [
-        row(name, component)
-        for name, component in (*NORMALISATIONS.items(), ("attention", AttentionNormalisation))
-    ]
+    """Every normalisation of the table, and attention normalisation, a choice beside them."""
+    rows = [row(name, component) for name, component in NORMALISATIONS.items()]
+    return [*rows, row("attention", AttentionNormalisation)]
 
 
 def row(name: str, component: type) -> tuple[str, ...]:

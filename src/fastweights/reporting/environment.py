@@ -72,9 +72,7 @@ def version_rows(environment: Environment) -> list[tuple[str, str]]:
     """Name and version of everything that matters, with a hint for what is missing."""
     rows = [("python", environment.python)]
     for name, found in environment.packages.items():
-        hint = (
-            f"not installed; pip install 'fastweights[{EXTRAS[name]}]'" if name in EXTRAS else "not installed"
-        )
+        hint = f"not installed; pip install 'fastweights[{EXTRAS[name]}]'" if name in EXTRAS else "not installed"
         rows.append((name, found or hint))
     return rows
 

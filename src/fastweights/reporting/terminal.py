@@ -17,9 +17,7 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
     drawn = console.is_terminal
     if not drawn:
         console = Console(highlight=False, width=PLAIN_WIDTH)
-    table = Table(
-        title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD if drawn else None
-    )
+    table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD if drawn else None)
     for column in columns:
         table.add_column(column, no_wrap=not drawn)
     for row in rows:

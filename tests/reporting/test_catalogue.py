@@ -1,0 +1,27 @@
+from dataclasses import dataclass
+from typing import ClassVar
+
+from fastweights.reporting import catalogue
+
+
+@dataclass(frozen=True)
+class Example:
+    """φ(x) = a x
+    + b.
+
+    Words that are not part of the formula.
+    """
+
+    needed: int
+    kind: str = "exp"
+
+    equations: ClassVar[str] = "1, 2"
+
+
+def test_a_row_is_what_the_class_says_of_itself() -> None:
+    assert catalogue.row("example", Example) == (
+        "example",
+        "Example(needed, kind='exp')",
+        "φ(x) = a x + b",
+        "1, 2",
+    )
