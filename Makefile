@@ -24,7 +24,7 @@ else
 PYTHON := $(firstword $(foreach candidate,python3.11 python3.12 python3.13 python3,$(if $(call VERSION_OF,$(candidate)),$(candidate))))
 endif
 
-.PHONY: help setup demo test check bench clean
+.PHONY: help setup demo test lint check bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -46,10 +46,12 @@ demo: $(READY)
 test: $(READY)
 	$(BIN)/python -m pytest
 
-check: $(READY)
+lint: $(READY)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+check: lint
 	$(BIN)/python -m pytest -m "not slow"
 
 bench: $(READY)

@@ -1,0 +1,60 @@
+"""What the documents show runs, and what they point to exists."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+EXAMPLES = [
+    pytest.param(code, id=f"{path.name}-{i}")
+    for path in DOCUMENTS
+    for i, code in enumerate(re.findall(r"```python\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL))
+]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("code", EXAMPLES)
+def test_an_example_runs_as_it_stands(code: str, tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=tmp_path)
+
+
+def test_the_readme_has_an_example_of_about_ten_lines() -> None:
+    (code,) = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+    assert 8 <= sum(bool(line.strip()) for line in code.splitlines()) <= 12
+
+
+def test_the_readme_starts_with_a_picture() -> None:
+    assert README.index("![") < README.index("## ")
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_links_and_paths_lead_somewhere(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    links = {link for link in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in link}
+    missing = sorted(link for link in links if not (path.parent / link).exists())
+    assert missing == []
+
+
+def test_the_paths_named_in_the_readme_exist() -> None:
+    tree = re.search(r"## The tree\n\n```\n(.*?)```", README, re.DOTALL)
+    assert tree is not None
+    named = re.findall(r"`((?:tests|src|docs)/[\w/.]+)`", README)
+    folder = ""
+    for line in tree.group(1).splitlines():
+        name = line.split()[0]
+        folder = folder if line.startswith(" ") else ""
+        named.append(folder + name)
+        folder = name if name.startswith("src/") else folder
+    missing = sorted(name for name in named if not (ROOT / name).exists())
+    assert missing == []
+
+
+def test_every_make_command_named_in_the_documents_exists() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    for path in DOCUMENTS:
+        named = re.findall(r"^make ([a-z]+)|`make ([a-z]+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert {first or second for first, second in named} <= targets, path.name
