@@ -15,6 +15,7 @@ ORDER = (
     ("update_rules",),
     ("memory",),
     ("layers",),
+    ("values",),
     ("models",),
     ("hf",),
     ("data",),

@@ -1,14 +1,14 @@
 """Values (frozen dataclasses) as plain JSON data and back, and changed by a path: what configurations are made of.
 
 A value of one of the tables (a feature map, an update rule, …) is written as its name, or as a mapping with its name
-under `kind` and its fields beside it: `{"kind": "dpfp", "nu": 2}`.
+under `name` and its fields beside it: `{"name": "dpfp", "nu": 2}`.
 """
 
 import difflib
 import json
 import types
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar
 
@@ -35,21 +35,21 @@ class Codec:
         """Plain data (dict, list, str, int, float, bool, None) that `from_plain` reads back."""
         if is_dataclass(value) and not isinstance(value, type):
             plain = {field.name: self.to_plain(getattr(value, field.name)) for field in fields(value)}
-            kind = self._kind(type(value))
-            return plain if kind is None else {"kind": kind, **plain}
+            name = self._name(type(value))
+            return plain if name is None else {"name": name, **plain}
         if isinstance(value, tuple | list):
             return [self.to_plain(item) for item in value]
         return value
 
     def from_plain(self, wanted: type[Value], plain: Any, where: str = "") -> Value:
         """The value of type `wanted` that `plain` describes; a ValueError names what does not fit and what would."""
-        return typing.cast(Value, self._decode(wanted, plain, where))
+        return typing.cast("Value", self._decode(wanted, plain, where))
 
     def override(self, value: Value, path: str, text: str) -> Value:
         """The value with one field, given by a dotted path, replaced by what `text` says (JSON, or a bare word)."""
-        return typing.cast(Value, self._override(value, path.split("."), _parse(text), ""))
+        return typing.cast("Value", self._override(value, path.split("."), _parse(text), ""))
 
-    def _kind(self, cls: type) -> str | None:
+    def _name(self, cls: type) -> str | None:
         for table in self.tables.values():
             for name, entry in table.items():
                 if entry is cls:
@@ -101,15 +101,15 @@ class Codec:
 
     def _decode_value(self, wanted: type, plain: Any, where: str) -> Any:
         if isinstance(plain, str) and wanted in self.tables:
-            plain = {"kind": plain}
+            plain = {"name": plain}
         if not isinstance(plain, Mapping):
             raise ValueError(f"{where or wanted.__name__}: expected a mapping of fields, got {plain!r}")
         given = dict(plain)
         if wanted in self.tables:
-            table, kind = self.tables[wanted], given.pop("kind", None)
-            if kind not in table:
-                raise ValueError(f"{where}: {_unknown('kind', kind, table)}")
-            wanted = table[kind]
+            table, name = self.tables[wanted], given.pop("name", None)
+            if name not in table:
+                raise ValueError(f"{where}: {_unknown('name', name, table)}")
+            wanted = table[name]
         hints = typing.get_type_hints(wanted)
         known = {field.name: hints[field.name] for field in fields(wanted)}
         for name in given:
@@ -142,7 +142,7 @@ def _hints(value: Any, where: str) -> dict[str, Any]:
     return {field.name: hints[field.name] for field in fields(value)}
 
 
-def _construct(make: typing.Callable[[], Any], where: str) -> Any:
+def _construct(make: Callable[[], Any], where: str) -> Any:
     try:
         return make()
     except TypeError as error:
