@@ -60,10 +60,12 @@ def run_rule(
     if (attention_normalisation is not None or rule.needs_normaliser) and state.normaliser is None:
         raise ValueError(f"{type(rule).__name__} with attention normalisation needs a state with a normaliser")
     writes = writes.without_padding()
+    # What is read along the way is of no use if not causal; the queries may then be of any number.
+    along = queries if causal else writes.keys
     if isinstance(rule, LinearRule):
-        reads, overlaps, after = _scan(rule, writes, queries, state, backend)
+        reads, overlaps, after = _scan(rule, writes, along, state, backend)
     else:
-        reads, overlaps, after = _steps(rule, writes, queries, state, backend)
+        reads, overlaps, after = _steps(rule, writes, along, state, backend)
     if not causal:
         reads = rule.read(after.weights, queries.to(after.weights.dtype)).to(queries.dtype)
         overlaps = None if after.normaliser is None else _dot(after.normaliser[:, :, None], queries)
