@@ -46,8 +46,8 @@ def scan(
 
     def fold(x: Tensor, filling: float = 0.0) -> Tensor:
         """b h t … → n c C …, filled up to whole chunks."""
-        padding = (0, 0) * (x.dim() - 3) + (0, fill)
-        x = torch.nn.functional.pad(x, padding, value=filling)
+        if fill:  # padding by nothing would copy
+            x = torch.nn.functional.pad(x, (0, 0) * (x.dim() - 3) + (0, fill), value=filling)
         return x.reshape(batch * heads, -1, chunk, *x.shape[3:])
 
     reads, state = _Chunks.apply(
