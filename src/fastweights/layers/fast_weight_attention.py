@@ -32,10 +32,11 @@ class FastWeightMemory(nn.Module):
         update_rule: UpdateRule = DeltaRule(),  # noqa: B008
         normalisation: Normalisation = SumNormalisation(),  # noqa: B008
         attention_normalisation: AttentionNormalisation | bool = False,
+        read_scale: float = 1.0,
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        self.model_dim, self.num_heads = model_dim, num_heads
+        self.model_dim, self.num_heads, self.read_scale = model_dim, num_heads, read_scale
         self.key_dim = key_dim or _per_head(model_dim, num_heads, "key_dim")
         self.value_dim = value_dim or _per_head(model_dim, num_heads, "value_dim")
         self.update_rule, self.backend = update_rule, backend
@@ -112,6 +113,8 @@ class FastWeightMemory(nn.Module):
             backend=self.backend,
         )
         _refuse_overflow(x, state, after)
+        if self.read_scale != 1.0:
+            reads = self.read_scale * reads
         return self.output(reads.transpose(1, 2).flatten(2)), after
 
     def _refuse_what_does_not_go_together(self) -> None:
@@ -135,7 +138,8 @@ class FastWeightAttention(FastWeightMemory):
 
     `forward(x, state)` returns `(y, state)`: the state goes in and comes out, so a sequence can be fed whole, in
     segments of any size or token by token. Where `mask` is false, a step is padding and changes nothing. With
-    `causal=False` the whole sequence is written before any of it is read.
+    `causal=False` the whole sequence is written before any of it is read. Reads are multiplied by `read_scale` before
+    the output projection (the published language models take 1/√d_key).
     """
 
     def __init__(
@@ -150,6 +154,7 @@ class FastWeightAttention(FastWeightMemory):
         normalisation: Normalisation = SumNormalisation(),  # noqa: B008
         attention_normalisation: AttentionNormalisation | bool = False,
         causal: bool = True,
+        read_scale: float = 1.0,
         backend: str = "auto",
     ) -> None:
         super().__init__(
@@ -161,6 +166,7 @@ class FastWeightAttention(FastWeightMemory):
             update_rule=update_rule,
             normalisation=normalisation,
             attention_normalisation=attention_normalisation,
+            read_scale=read_scale,
             backend=backend,
         )
         self.causal = causal
@@ -194,6 +200,7 @@ class FastWeightCrossAttention(FastWeightMemory):
         update_rule: UpdateRule = DeltaRule(),  # noqa: B008
         normalisation: Normalisation = SumNormalisation(),  # noqa: B008
         attention_normalisation: AttentionNormalisation | bool = False,
+        read_scale: float = 1.0,
         backend: str = "auto",
     ) -> None:
         super().__init__(
@@ -205,6 +212,7 @@ class FastWeightCrossAttention(FastWeightMemory):
             update_rule=update_rule,
             normalisation=normalisation,
             attention_normalisation=attention_normalisation,
+            read_scale=read_scale,
             backend=backend,
         )
         self._dims = [self.key_dim, self.value_dim] + [1] * update_rule.uses_strength

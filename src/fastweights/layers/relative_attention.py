@@ -1,0 +1,114 @@
+"""Attention with relative positions and a memory of earlier hidden vectors: Transformer-XL (Dai et al., 2019)."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Bool, Float
+from torch import Tensor, nn
+from typing_extensions import override
+
+from fastweights.shapes import Inputs, Mask, Steps
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenState:
+    """The last inputs of the layer, which of them are real, and how many steps each sequence has seen."""
+
+    hidden: Float[Tensor, "b s model"]
+    real: Bool[Tensor, "b s"]
+    steps: Steps
+
+    def detach(self) -> "HiddenState":
+        """The same state, cut off from the graph: gradients stop at the segment's start."""
+        return self._map(Tensor.detach)
+
+    def clone(self) -> "HiddenState":
+        """A copy with storage of its own."""
+        return self._map(Tensor.clone)
+
+    def select(self, rows: Tensor) -> "HiddenState":
+        """The states of some sequences of the batch, by index or by boolean mask."""
+        return self._map(lambda x: x[rows.to(x.device)])
+
+    def reorder(self, rows: Tensor) -> "HiddenState":
+        """Row i of the result is row `rows[i]`."""
+        return self._map(lambda x: x.index_select(0, rows.to(x.device)))
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> "HiddenState":
+        return HiddenState(function(self.hidden), function(self.real), function(self.steps))
+
+
+class RelativeAttention(nn.Module):
+    """score_ij = ((q_i + u)·k_j + (q_i + w)·r_{i-j}) / √d  with  r = W_r (sinusoid of the distance i - j).
+
+    Keys and values cover the last `memory_length` steps before the segment as well; u and w are learnt.
+    """
+
+    def __init__(self, model_dim: int, num_heads: int, *, memory_length: int, dropout: float = 0.0) -> None:
+        super().__init__()
+        if num_heads < 1 or model_dim % num_heads or model_dim % 2:
+            raise ValueError(
+                f"num_heads: expected a positive divisor of an even model_dim, got {num_heads} for {model_dim}"
+            )
+        if memory_length < 0:
+            raise ValueError(f"memory_length: expected at least 0 steps, got {memory_length}")
+        self.model_dim, self.num_heads, self.memory_length = model_dim, num_heads, memory_length
+        self.projection = nn.Linear(model_dim, 3 * model_dim, bias=False)
+        self.distance_projection = nn.Linear(model_dim, model_dim, bias=False)
+        self.content_bias = nn.Parameter(torch.zeros(num_heads, 1, model_dim // num_heads))
+        self.distance_bias = nn.Parameter(torch.zeros(num_heads, 1, model_dim // num_heads))
+        self.output = nn.Linear(model_dim, model_dim, bias=False)
+        self.dropout = nn.Dropout(dropout)
+
+    @override
+    def forward(
+        self, x: Inputs, state: HiddenState | None = None, mask: Mask | None = None
+    ) -> tuple[Inputs, HiddenState]:
+        batch, steps, _ = x.shape
+        real = torch.ones(batch, steps, dtype=torch.bool, device=x.device) if mask is None else mask
+        if state is None:
+            state = HiddenState(x[:, :0], real[:, :0], torch.zeros(batch, dtype=torch.int64, device=x.device))
+        # What stands in a padded step, NaN included, must not reach the products.
+        hidden = torch.cat([state.hidden, x if mask is None else x.masked_fill(~mask[..., None], 0.0)], dim=1)
+        real = torch.cat([state.real, real], dim=1)
+        queries, keys, values = (
+            part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+            for part in self.projection(hidden).chunk(3, dim=-1)
+        )
+        weights = self._weights(queries[:, :, -steps:] if steps else queries[:, :, :0], keys, real)
+        reads = (self.dropout(weights) @ values).transpose(1, 2).flatten(2)
+        kept = max(hidden.shape[1] - self.memory_length, 0)
+        seen = state.steps + real[:, real.shape[1] - steps :].sum(dim=1)
+        return self.output(reads), HiddenState(hidden[:, kept:], real[:, kept:], seen)
+
+    def _weights(self, queries: Tensor, keys: Tensor, real: Tensor) -> Tensor:
+        steps, total = queries.shape[2], keys.shape[2]
+        distances = self.distance_projection(self._sinusoids(total, keys)).unflatten(-1, (self.num_heads, -1))
+        content = (queries + self.content_bias) @ keys.mT
+        by_distance = (queries + self.distance_bias) @ distances.permute(1, 2, 0)
+        scores = (content + _align(by_distance)) / math.sqrt(queries.shape[-1])
+        visible = torch.ones(steps, total, dtype=torch.bool, device=keys.device).tril(total - steps)
+        allowed = visible & real[:, None, None, :]
+        # A padded query may see nothing; softmax over nothing would be NaN.
+        scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
+        return scores.softmax(dim=-1) * allowed
+
+    def _sinusoids(self, total: int, like: Tensor) -> Tensor:
+        """[sin, cos] of the distances total - 1, …, 1, 0."""
+        distances = torch.arange(total - 1, -1, -1, device=like.device, dtype=like.dtype)
+        exponents = torch.arange(0, self.model_dim, 2, device=like.device, dtype=like.dtype) / self.model_dim
+        angles = distances[:, None] * torch.exp(-math.log(10_000) * exponents)
+        return torch.cat([angles.sin(), angles.cos()], dim=-1)
+
+
+def _align(by_distance: Tensor) -> Tensor:
+    """Column j of row i becomes the score of distance i - j: row i moves left by (steps - 1 - i).
+
+    With one column of zeros in front, the same numbers read with rows one longer are each row moved by one more; what
+    wraps round lies in the future and is masked.
+    """
+    *lead, steps, total = by_distance.shape
+    padded = torch.nn.functional.pad(by_distance, (1, 0)).reshape(*lead, total + 1, steps)
+    return padded[..., 1:, :].reshape(*lead, steps, total)

@@ -1,0 +1,115 @@
+"""A decoder-only language model with any attention of the library (Sec. 6.3, App. E)."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from typing_extensions import override
+
+from fastweights.layers import Block, FeedForward, SinusoidalPositions
+from fastweights.layers.adaptive_embedding import AdaptiveEmbedding
+from fastweights.models.attention_choice import ATTENTIONS, AttentionChoice, FastWeightChoice
+from fastweights.shapes import Inputs, Mask
+from fastweights.values import TABLES, Codec
+
+CODEC = Codec({**TABLES, AttentionChoice: ATTENTIONS})
+
+
+@dataclass(frozen=True)
+class LanguageModelConfig:
+    """Everything that decides a model's parameters and what it computes.
+
+    `cutoffs` beyond the vocabulary are left out, so one configuration serves vocabularies of any size.
+    """
+
+    vocabulary_size: int
+    model_dim: int = 128
+    num_heads: int = 8
+    num_layers: int = 16
+    feed_forward_dim: int = 2048
+    attention: AttentionChoice = FastWeightChoice()  # noqa: RUF009  a frozen value
+    positions: bool = True
+    pre_norm: bool = False
+    dropout: float = 0.1
+    cutoffs: tuple[int, ...] = (20_000, 40_000, 200_000)
+
+    def __post_init__(self) -> None:
+        for name in ("vocabulary_size", "model_dim", "num_heads", "num_layers", "feed_forward_dim"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout: expected a probability below 1, got {self.dropout}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data that `from_dict` reads back."""
+        plain: dict[str, Any] = CODEC.to_plain(self)
+        return plain
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> "LanguageModelConfig":
+        """The configuration that `plain` describes; a ValueError names what does not fit."""
+        return CODEC.from_plain(cls, plain)
+
+
+class LanguageModel(nn.Module):
+    """p(x_{i+1} | x_1 … x_i): embedding, positions, blocks, tied adaptive softmax.
+
+    The states of the layers go in and come out, so a text can be fed whole, in segments or token by token.
+    """
+
+    def __init__(self, config: LanguageModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        cutoffs = tuple(cutoff for cutoff in config.cutoffs if cutoff < config.vocabulary_size)
+        self.embedding = AdaptiveEmbedding(config.vocabulary_size, config.model_dim, cutoffs)
+        self.positions = SinusoidalPositions(config.model_dim) if config.positions else None
+        self.dropout = nn.Dropout(config.dropout)
+        self.blocks = nn.ModuleList(
+            Block(
+                config.model_dim,
+                config.attention.build(config.model_dim, config.num_heads),
+                FeedForward(config.model_dim, config.feed_forward_dim, config.dropout),
+                pre_norm=config.pre_norm,
+                dropout=config.dropout,
+            )
+            for _ in range(config.num_layers)
+        )
+        self.final_norm = nn.LayerNorm(config.model_dim) if config.pre_norm else nn.Identity()
+        self.apply(_initialise)
+
+    @override
+    def forward(
+        self, tokens: Int[Tensor, "b t"], states: list[Any] | None = None, mask: Mask | None = None
+    ) -> tuple[Inputs, list[Any]]:
+        """The hidden vectors that predict the next token at each position, and the state of every layer."""
+        if states is not None and len(states) != len(self.blocks):
+            raise ValueError(f"states: expected one for each of the {len(self.blocks)} layers, got {len(states)}")
+        x = self.embedding(tokens)
+        if self.positions is not None:
+            x = self.positions(x, None if states is None else states[0].steps, mask)
+        x = self.dropout(x)
+        after = []
+        for number, block in enumerate(self.blocks):
+            x, state = block(x, None if states is None else states[number], mask)
+            after.append(state)
+        return self.dropout(self.final_norm(x)), after
+
+    def losses(self, hidden: Inputs, targets: Int[Tensor, "b t"]) -> Float[Tensor, "b t"]:
+        """-log p of each target."""
+        return self.embedding.losses(hidden, targets)
+
+    def log_probabilities(self, hidden: Inputs) -> Float[Tensor, "b t vocabulary"]:
+        """log p of every word of the vocabulary."""
+        return self.embedding.log_probabilities(hidden)
+
+
+def _initialise(module: nn.Module) -> None:
+    """Weights N(0, 0.02), biases 0, layer-norm weights N(1, 0.02), as in the published models."""
+    if isinstance(module, nn.Linear):
+        nn.init.normal_(module.weight, std=0.02)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.LayerNorm):
+        nn.init.normal_(module.weight, mean=1.0, std=0.02)
+        nn.init.zeros_(module.bias)

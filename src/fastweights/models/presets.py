@@ -1,0 +1,103 @@
+"""The language models of Tables 2-5 by name: a size, an attention, and what is changed about them.
+
+`small-linear-delta` is the small configuration with ELU+1 and the delta rule; `-nopos` drops the positions,
+`-attnnorm` adds attention normalisation (`-outnorm` of the output only), `-carried` keeps the memory from one segment
+to the next.
+"""
+
+from dataclasses import dataclass, replace
+
+from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap
+from fastweights.memory import AttentionNormalisation, NoNormalisation
+from fastweights.models.attention_choice import AttentionChoice, FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.language_model import LanguageModelConfig
+from fastweights.update_rules import DeltaRule, SumRule
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A model and the recipe it is trained with; the vocabulary size is filled in from the data."""
+
+    model: LanguageModelConfig
+    segment_length: int
+    batch_size: int
+    max_steps: int
+    warmup_steps: int
+    learning_rate: float = 2.5e-4
+    clip_norm: float = 0.25
+    carried: bool = False
+
+
+def _size(model_dim: int, num_heads: int, num_layers: int, feed_forward_dim: int) -> LanguageModelConfig:
+    return LanguageModelConfig(
+        vocabulary_size=267_735,
+        model_dim=model_dim,
+        num_heads=num_heads,
+        num_layers=num_layers,
+        feed_forward_dim=feed_forward_dim,
+    )
+
+
+SIZES: dict[str, Preset] = {
+    "small": Preset(_size(128, 8, 16, 2048), segment_length=256, batch_size=96, max_steps=500_000, warmup_steps=2000),
+    "medium": Preset(_size(256, 8, 16, 2048), segment_length=384, batch_size=56, max_steps=400_000, warmup_steps=2000),
+    "cpu": Preset(
+        replace(_size(128, 4, 4, 512), cutoffs=(2000, 10_000)),
+        segment_length=256,
+        batch_size=16,
+        max_steps=1500,
+        warmup_steps=100,
+        learning_rate=1e-3,
+    ),
+}
+
+
+def _maps(size: Preset) -> dict[str, FeatureMap]:
+    """The maps of Tables 2 and 5; the Performer of Table 2 has as many features as keys have components."""
+    key_dim = size.model.model_dim // size.model.num_heads
+    return {
+        "linear": EluPlusOne(),
+        "performer": Favor(num_features=key_dim // 2),
+        "performer-wide": Favor(num_features=key_dim),
+        "dpfp": DPFP(nu=1),
+    }
+
+
+def _attentions(size: Preset) -> dict[str, AttentionChoice]:
+    attentions: dict[str, AttentionChoice] = {"transformer": SoftmaxChoice()}
+    for name, feature_map in _maps(size).items():
+        # Linear Transformers divide by z·q (Eq. 19) and do not normalise keys; the delta rule does the opposite.
+        attentions[f"{name}-sum"] = FastWeightChoice(
+            feature_map, SumRule(), NoNormalisation(), AttentionNormalisation()
+        )
+        delta = FastWeightChoice(feature_map, DeltaRule())
+        attentions[f"{name}-delta"] = delta
+        attentions[f"{name}-delta-attnnorm"] = replace(delta, attention_normalisation=AttentionNormalisation())
+        attentions[f"{name}-delta-outnorm"] = replace(
+            delta, attention_normalisation=AttentionNormalisation(retrieval=False)
+        )
+    return attentions
+
+
+def _presets() -> dict[str, Preset]:
+    presets = {}
+    for size_name, size in SIZES.items():
+        for name, attention in _attentions(size).items():
+            preset = replace(size, model=replace(size.model, attention=attention))
+            without_positions = replace(preset, model=replace(preset.model, positions=False))
+            presets[f"{size_name}-{name}"] = preset
+            presets[f"{size_name}-{name}-nopos"] = without_positions
+            if isinstance(attention, FastWeightChoice):
+                presets[f"{size_name}-{name}-nopos-carried"] = replace(without_positions, carried=True)
+        presets[f"{size_name}-transformer-xl"] = replace(
+            size,
+            model=replace(size.model, attention=RelativeChoice(size.segment_length), positions=False),
+            # The published run had half the steps and half the warm-up of the others.
+            max_steps=size.max_steps // 2 if size_name != "cpu" else size.max_steps,
+            warmup_steps=size.warmup_steps // 2 if size_name != "cpu" else size.warmup_steps,
+            carried=True,
+        )
+    return presets
+
+
+PRESETS: dict[str, Preset] = _presets()

@@ -1,0 +1,103 @@
+"""The language model: sizes of the paper, configurations as data, streaming, and its dependence on the past alone."""
+
+import pytest
+import torch
+from torch.testing import assert_close
+
+from fastweights.memory import AttentionNormalisation
+from fastweights.models.attention_choice import ATTENTIONS, AttentionChoice, FastWeightChoice
+from fastweights.models.language_model import LanguageModel, LanguageModelConfig
+from fastweights.models.presets import PRESETS
+
+
+def tiny(attention: AttentionChoice, **changes: object) -> LanguageModel:
+    torch.manual_seed(0)
+    config = LanguageModelConfig(
+        vocabulary_size=40, model_dim=16, num_heads=2, num_layers=2, feed_forward_dim=32, attention=attention,
+        cutoffs=(10, 100), **changes,
+    )  # fmt: skip
+    return LanguageModel(config).double().eval()
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters"),
+    [
+        ("small-linear-sum", 44_018_394),
+        ("small-linear-delta", 44_018_394 + 16_384),
+        ("small-dpfp-delta", 44_018_394 + 16_384),
+        ("small-transformer", 44_018_394),
+        ("medium-performer-sum", 89_833_434),
+        ("medium-performer-delta", 89_833_434 + 32_768),
+    ],
+)
+def test_sizes_of_the_paper(name: str, parameters: int) -> None:
+    with torch.device("meta"):
+        model = LanguageModel(PRESETS[name].model)
+    assert sum(p.numel() for p in model.parameters()) == parameters
+
+
+def test_every_preset_survives_as_data() -> None:
+    for preset in PRESETS.values():
+        assert LanguageModelConfig.from_dict(preset.model.to_dict()) == preset.model
+
+
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
+@pytest.mark.parametrize("pre_norm", [False, True])
+def test_segments_equal_one_pass(name: str, pre_norm: bool) -> None:
+    model = tiny(ATTENTIONS[name](), pre_norm=pre_norm)
+    tokens = torch.randint(0, 40, (3, 21))
+    whole, _ = model(tokens)
+    pieces, states = [], None
+    for piece in tokens.split([1, 5, 0, 2, 13], dim=1):
+        hidden, states = model(piece, states)
+        pieces.append(hidden)
+    assert_close(torch.cat(pieces, dim=1), whole, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", sorted(ATTENTIONS))
+def test_padding_and_the_future_change_nothing(name: str) -> None:
+    model = tiny(ATTENTIONS[name]())
+    tokens = torch.randint(0, 40, (2, 9))
+    expected, _ = model(tokens)
+    padded = torch.cat([torch.zeros(2, 4, dtype=torch.int64), tokens], dim=1)
+    mask = torch.arange(13).expand(2, 13) >= 4
+    assert_close(model(padded, mask=mask)[0][:, 4:], expected, rtol=1e-11, atol=1e-12)
+    assert_close(model(tokens[:, :5])[0], expected[:, :5], rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize("choice", [None, AttentionNormalisation(), AttentionNormalisation(retrieval=False)])
+def test_losses_are_those_of_the_probabilities(choice: AttentionNormalisation | None) -> None:
+    model = tiny(FastWeightChoice(attention_normalisation=choice))
+    tokens = torch.randint(0, 40, (2, 9))
+    hidden, _ = model(tokens)
+    log_p = model.log_probabilities(hidden).gather(-1, tokens[..., None])[..., 0]
+    assert_close(model.losses(hidden, tokens), -log_p)
+
+
+def test_positions_can_be_left_out() -> None:
+    with_positions = tiny(FastWeightChoice())
+    without = tiny(FastWeightChoice(), positions=False)
+    without.load_state_dict(with_positions.state_dict())
+    tokens = torch.randint(0, 40, (1, 6))
+    assert not torch.allclose(with_positions(tokens)[0], without(tokens)[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"num_layers": 0}, "num_layers: expected at least 1, got 0"),
+        ({"dropout": 1.0}, "dropout: expected a probability below 1"),
+        ({"attention": "softmx"}, r"attention: unknown name 'softmx' \(did you mean 'softmax'\?\)"),
+        ({"widht": 3}, "unknown field 'widht'"),
+    ],
+)
+def test_bad_configurations_are_named(change: dict[str, object], complaint: str) -> None:
+    plain = {**PRESETS["cpu-linear-delta"].model.to_dict(), **change}
+    with pytest.raises(ValueError, match=complaint):
+        LanguageModelConfig.from_dict(plain)
+
+
+def test_states_of_another_depth_are_refused() -> None:
+    model = tiny(FastWeightChoice())
+    with pytest.raises(ValueError, match="expected one for each of the 2 layers, got 1"):
+        model(torch.zeros(1, 1, dtype=torch.int64), [None])
