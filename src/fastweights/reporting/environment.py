@@ -46,7 +46,9 @@ class Environment:
             cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
             threads=torch.get_num_threads(),
             gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
-            packages={name: installed_version(name) for name in (*REQUIRED, *EXTRAS)},
+            # torch itself knows whether it is a build for a CPU or a GPU.
+            packages={name: installed_version(name) for name in (*REQUIRED, *EXTRAS)}
+            | {"torch": str(torch.__version__)},
         )
 
 
