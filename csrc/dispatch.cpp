@@ -1,0 +1,259 @@
+// The C interface: chooses the instruction set and shares the work among threads.
+//
+// Which thread does what never changes a result: a tile is computed by one thread from start to end, and the gradients that
+// sum over tiles are added in the order of the tiles, however many threads there are.
+#include <pthread.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+
+#include "scan.h"
+
+#if defined(_OPENMP)
+#include <omp.h>
+#endif
+
+namespace fastweights {
+
+#define FASTWEIGHTS_DECLARE(level) \
+    namespace level {              \
+    extern const Kernels float_kernels, double_kernels; \
+    }
+FASTWEIGHTS_DECLARE(baseline)
+#if defined(FASTWEIGHTS_X86)
+FASTWEIGHTS_DECLARE(avx2)
+FASTWEIGHTS_DECLARE(avx512)
+#endif
+
+namespace {
+
+using Index = std::int64_t;
+
+struct Level {
+    const char* name;
+    const Kernels *single, *twice;
+    bool (*supported)();
+};
+
+// The best first.
+const Level kLevels[] = {
+#if defined(FASTWEIGHTS_X86)
+    {"avx512", &avx512::float_kernels, &avx512::double_kernels,
+     [] {
+         return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
+                __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("fma");
+     }},
+    {"avx2", &avx2::float_kernels, &avx2::double_kernels,
+     [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
+#endif
+    {"baseline", &baseline::float_kernels, &baseline::double_kernels, [] { return true; }},
+};
+
+const Level* best_level() {
+    for (const Level& level : kLevels)
+        if (level.supported()) return &level;
+    return nullptr;
+}
+
+std::atomic<const Level*> chosen_level{nullptr};
+
+const Level& level_in_use() {
+    const Level* level = chosen_level.load();
+    if (!level) chosen_level.store(level = best_level());
+    return *level;
+}
+
+const Kernels& kernels_for(Index element_bytes) {
+    return element_bytes == sizeof(double) ? *level_in_use().twice : *level_in_use().single;
+}
+
+// The OpenMP runtime's threads do not survive a fork, and waiting for them would hang: a forked process works alone.
+std::atomic<bool> forked{false};
+[[maybe_unused]] const int watch_forks = pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
+
+constexpr double kWorthAThread = 50e3;  // multiply-adds, a few microseconds: less than waking a thread costs
+
+Index threads_for(Index wanted, Index tasks, double work) {
+#if defined(_OPENMP)
+    const Index useful = static_cast<Index>(work / kWorthAThread) + 1;
+    Index threads = wanted < tasks ? wanted : tasks;
+    threads = threads < useful ? threads : useful;
+    return forked.load() || omp_in_parallel() || threads < 1 ? 1 : threads;
+#else
+    (void)wanted, (void)tasks, (void)work;
+    return 1;
+#endif
+}
+
+struct FreeAtEnd {
+    void* memory;
+    ~FreeAtEnd() { std::free(memory); }
+};
+
+void* allocate(Index bytes) { return std::aligned_alloc(64, static_cast<std::size_t>(bytes > 0 ? (bytes + 63) / 64 * 64 : 64)); }
+
+// Calls work(task, workspace) for every task; false if there is no memory for the workspaces.
+template <class Work>
+bool share(Index tasks, Index threads, Index workspace_bytes, Work work) {
+    const Index each = (workspace_bytes + 63) / 64 * 64;
+    char* const memory = static_cast<char*>(allocate(threads * each));
+    if (!memory) return false;
+    const FreeAtEnd guard{memory};
+#if defined(_OPENMP)
+    if (threads > 1) {
+#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
+        for (Index task = 0; task < tasks; ++task) work(task, memory + omp_get_thread_num() * each);
+        return true;
+    }
+#endif
+    for (Index task = 0; task < tasks; ++task) work(task, memory);
+    return true;
+}
+
+double multiply_adds(const ScanShape& shape) {
+    return 3.0 * static_cast<double>(shape.batch * shape.heads * shape.steps) * static_cast<double>(shape.key_dim * shape.value_dim);
+}
+
+bool nothing_to_do(const ScanShape& shape) {
+    return shape.batch == 0 || shape.heads == 0 || shape.key_dim == 0 || shape.value_dim == 0;
+}
+
+// A sequence of no steps passes the weights (or their gradient) on.
+void pass_on(void* to, const void* from, const ScanShape& shape, Index element_bytes) {
+    const auto bytes = static_cast<std::size_t>(shape.batch * shape.heads * shape.value_dim * shape.key_dim * element_bytes);
+    from ? std::memcpy(to, from, bytes) : std::memset(to, 0, bytes);
+}
+
+// Tiles of the backward pass: more than one only where heads are few (or very wide), and a function of the shape alone.
+Index backward_tile_columns(const ScanShape& shape) {
+    constexpr Index enough_tasks = 8, narrowest = 16, widest = 128;
+    const Index heads = shape.batch * shape.heads;
+    const Index wanted = (enough_tasks + heads - 1) / heads;
+    Index columns = (shape.value_dim + wanted - 1) / wanted;
+    columns = (columns + narrowest - 1) / narrowest * narrowest;
+    columns = columns < widest ? columns : widest;
+    return columns < shape.value_dim ? columns : shape.value_dim;
+}
+
+// Gradients of the shared inputs (queries, keys, strengths), as one tile computes them.
+struct SharedGradients {
+    Sequence queries, keys, erase, write, decay;
+};
+
+template <class Real>
+SharedGradients place_shared(Real* memory, const ScanShape& shape, bool decay) {
+    const Index rows = shape.batch * shape.heads * shape.steps;
+    const auto place = [&](Index columns) {
+        Real* const data = memory;
+        memory += rows * columns;
+        return Sequence{data, shape.heads * shape.steps * columns, shape.steps * columns, columns};
+    };
+    SharedGradients shared{place(shape.key_dim), place(shape.key_dim), place(1), place(1), {nullptr, 0, 0, 0}};
+    if (decay) shared.decay = place(1);
+    return shared;
+}
+
+template <class Real>
+void add_sequence(const Sequence& to, const Sequence& from, Index batch, Index head, Index steps, Index columns) {
+    if (!to.data) return;
+    Real* const out = static_cast<Real*>(to.data) + batch * to.batch + head * to.head;
+    const Real* const in = static_cast<const Real*>(from.data) + batch * from.batch + head * from.head;
+    for (Index step = 0; step < steps; ++step)
+        for (Index column = 0; column < columns; ++column) out[step * to.time + column] += in[step * from.time + column];
+}
+
+template <class Real>
+bool scan_backward(const ScanBackward& scan, Index wanted_threads) {
+    const ScanShape& shape = scan.shape;
+    const Kernels& kernels = kernels_for(sizeof(Real));
+    const bool decay = scan.inputs.decay.data != nullptr;
+    const Index columns = backward_tile_columns(shape), tiles = (shape.value_dim + columns - 1) / columns;
+    const Index heads = shape.batch * shape.heads, tile_size = heads * shape.steps * (2 * shape.key_dim + 2 + decay);
+    Real* const partial = static_cast<Real*>(allocate((tiles - 1) * tile_size * static_cast<Index>(sizeof(Real))));
+    if (!partial) return false;
+    const FreeAtEnd guard{partial};
+    const Index threads = threads_for(wanted_threads, heads * tiles, 3 * multiply_adds(shape));
+    const bool done = share(heads * tiles, threads, kernels.backward_workspace(shape, columns), [&](Index task, void* workspace) {
+        const Index head = task / tiles, tile = task % tiles, first = tile * columns;
+        ScanBackward part = scan;
+        if (tile > 0) {
+            const SharedGradients shared = place_shared(partial + (tile - 1) * tile_size, shape, decay);
+            part.grad_queries = shared.queries, part.grad_keys = shared.keys;
+            part.grad_erase = shared.erase, part.grad_write = shared.write, part.grad_decay = shared.decay;
+        }
+        const Index width = columns < shape.value_dim - first ? columns : shape.value_dim - first;
+        kernels.backward(part, head / shape.heads, head % shape.heads, first, width, workspace);
+    });
+    if (!done || tiles == 1) return done;
+    return share(heads, threads < heads ? threads : heads, 0, [&](Index task, void*) {
+        const Index batch = task / shape.heads, head = task % shape.heads;
+        for (Index tile = 1; tile < tiles; ++tile) {
+            const SharedGradients shared = place_shared(partial + (tile - 1) * tile_size, shape, decay);
+            add_sequence<Real>(scan.grad_queries, shared.queries, batch, head, shape.steps, shape.key_dim);
+            add_sequence<Real>(scan.grad_keys, shared.keys, batch, head, shape.steps, shape.key_dim);
+            add_sequence<Real>(scan.grad_erase, shared.erase, batch, head, shape.steps, 1);
+            add_sequence<Real>(scan.grad_write, shared.write, batch, head, shape.steps, 1);
+            add_sequence<Real>(scan.grad_decay, shared.decay, batch, head, shape.steps, 1);
+        }
+    });
+}
+
+}  // namespace
+}  // namespace fastweights
+
+using fastweights::ScanBackward;
+using fastweights::ScanForward;
+
+#define FASTWEIGHTS_EXPORT __attribute__((visibility("default")))
+
+extern "C" {
+
+FASTWEIGHTS_EXPORT const char* fastweights_level() { return fastweights::level_in_use().name; }
+
+// Chooses an instruction set by name; 0 if there is none of that name here or this processor lacks it.
+FASTWEIGHTS_EXPORT int fastweights_use_level(const char* name) {
+    for (const auto& level : fastweights::kLevels)
+        if (std::strcmp(level.name, name) == 0 && level.supported()) {
+            fastweights::chosen_level.store(&level);
+            return 1;
+        }
+    return 0;
+}
+
+FASTWEIGHTS_EXPORT int fastweights_has_threads() {
+#if defined(_OPENMP)
+    return 1;
+#else
+    return 0;
+#endif
+}
+
+// 1 on success, 0 if memory ran out.
+FASTWEIGHTS_EXPORT int fastweights_scan_forward(const ScanForward* scan, std::int64_t element_bytes, std::int64_t threads) {
+    const auto& shape = scan->shape;
+    if (fastweights::nothing_to_do(shape)) return 1;
+    if (shape.steps == 0) {
+        fastweights::pass_on(scan->final_weights, scan->inputs.weights, shape, element_bytes);
+        return 1;
+    }
+    const auto& kernels = fastweights::kernels_for(element_bytes);
+    const std::int64_t tiles = kernels.forward_tiles(shape), tasks = shape.batch * shape.heads * tiles;
+    return fastweights::share(tasks, fastweights::threads_for(threads, tasks, fastweights::multiply_adds(shape)),
+                              kernels.forward_workspace(shape), [&](std::int64_t task, void* workspace) {
+                                  const std::int64_t head = task / tiles;
+                                  kernels.forward(*scan, head / shape.heads, head % shape.heads, task % tiles, workspace);
+                              });
+}
+
+FASTWEIGHTS_EXPORT int fastweights_scan_backward(const ScanBackward* scan, std::int64_t element_bytes, std::int64_t threads) {
+    if (fastweights::nothing_to_do(scan->shape)) return 1;
+    if (scan->shape.steps == 0) {
+        fastweights::pass_on(scan->grad_weights, scan->grad_final_weights, scan->shape, element_bytes);
+        return 1;
+    }
+    return element_bytes == sizeof(double) ? fastweights::scan_backward<double>(*scan, threads)
+                                           : fastweights::scan_backward<float>(*scan, threads);
+}
+
+}  // extern "C"

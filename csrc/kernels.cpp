@@ -1,0 +1,86 @@
+// All kernels of one instruction set: compiled once per set, see CMakeLists.txt.
+#include "scan_backward.h"
+#include "scan_rows.h"
+
+namespace fastweights::FASTWEIGHTS_LEVEL {
+namespace {
+
+// 32 float columns fill the multiply-add units and leave registers for everything else; wider tiles spill.
+#if defined(__AVX512F__)
+constexpr int kWidestTile = 2;
+#else
+constexpr int kWidestTile = 4;
+#endif
+constexpr Index kFewColumns = 4;
+
+template <class Real>
+bool by_rows(const ScanShape& shape) {
+    return shape.steps <= 1 || shape.value_dim <= kFewColumns;
+}
+
+template <class Real>
+Index tile_columns(const ScanShape& shape) {
+    return by_rows<Real>(shape) ? kRowsAtOnce : kWidestTile * kLanes<Real>;
+}
+
+template <class Real>
+Index forward_tiles(const ScanShape& shape) {
+    const Index columns = tile_columns<Real>(shape);
+    return (shape.value_dim + columns - 1) / columns;
+}
+
+template <class Real>
+Index forward_workspace(const ScanShape& shape) {
+    const Index padded = round_up(shape.key_dim, kLanes<Real>);
+    const Index numbers = by_rows<Real>(shape) ? (kRowsAtOnce + 3) * padded : shape.key_dim * kWidestTile * kLanes<Real>;
+    return numbers * static_cast<Index>(sizeof(Real));
+}
+
+template <class Real, bool Decay>
+void forward_tile(const HeadForward<Real>& head, bool rows, Real* workspace) {
+    constexpr Index lanes = kLanes<Real>;
+    if (rows) {
+        if (head.columns == 4) forward_rows<Real, 4, Decay>(head, workspace);
+        if (head.columns == 3) forward_rows<Real, 3, Decay>(head, workspace);
+        if (head.columns == 2) forward_rows<Real, 2, Decay>(head, workspace);
+        if (head.columns == 1) forward_rows<Real, 1, Decay>(head, workspace);
+    } else if (head.columns <= lanes) {
+        forward_columns<Real, 1, Decay>(head, workspace);
+    } else if (head.columns <= 2 * lanes) {
+        forward_columns<Real, 2, Decay>(head, workspace);
+    } else {
+        forward_columns<Real, kWidestTile, Decay>(head, workspace);
+    }
+}
+
+template <class Real>
+void forward(const ScanForward& scan, Index batch, Index head, Index tile, void* workspace) {
+    const Index width = tile_columns<Real>(scan.shape), first = tile * width;
+    const auto part = head_of<Real>(scan, batch, head, first, smaller(width, scan.shape.value_dim - first));
+    const bool rows = by_rows<Real>(scan.shape);
+    Real* const space = static_cast<Real*>(workspace);
+    part.decay ? forward_tile<Real, true>(part, rows, space) : forward_tile<Real, false>(part, rows, space);
+}
+
+template <class Real>
+Index backward_workspace(const ScanShape& shape, Index columns) {
+    return Workspace<Real>::size(shape.key_dim, columns, shape.keep_every) * static_cast<Index>(sizeof(Real));
+}
+
+template <class Real>
+void backward(const ScanBackward& scan, Index batch, Index head, Index first, Index columns, void* workspace) {
+    const auto part = head_of<Real>(scan, batch, head, first, columns);
+    Real* const space = static_cast<Real*>(workspace);
+    part.decay ? BackwardTile<Real, true>(part, space).run() : BackwardTile<Real, false>(part, space).run();
+}
+
+template <class Real>
+constexpr Kernels kKernels = {forward_tiles<Real>, forward_workspace<Real>, forward<Real>, backward_workspace<Real>, backward<Real>};
+
+}  // namespace
+
+extern const Kernels float_kernels, double_kernels;
+const Kernels float_kernels = kKernels<float>;
+const Kernels double_kernels = kKernels<double>;
+
+}  // namespace fastweights::FASTWEIGHTS_LEVEL

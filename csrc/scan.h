@@ -1,0 +1,62 @@
+// The fast-weight scan: what one call is made of, and what every instruction set offers for it.
+//
+//   W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ        y_t = W_t q_t
+//
+// These structures are the C interface: callers fill them as a row of 64-bit integers (pointers included).
+#pragma once
+
+#include <cstdint>
+
+namespace fastweights {
+
+// b h t · with any distances, counted in elements; the last dimension is contiguous. `data` may be null where a tensor is optional.
+struct Sequence {
+    void* data;
+    std::int64_t batch, head, time;
+};
+
+struct ScanShape {
+    std::int64_t batch, heads, steps, key_dim, value_dim;
+    std::int64_t keep_every;  // a state is kept every so many steps for the backward pass: a multiple of kChunk
+};
+
+constexpr std::int64_t kChunk = 16;  // steps that the backward pass treats as one
+
+struct ScanInputs {
+    Sequence queries, keys, values;  // b h t k, b h t k, b h t v
+    Sequence erase, write, decay;    // b h t; decay may be absent
+    void* weights;                   // b h v k, contiguous; zeros if absent
+};
+
+struct ScanForward {
+    ScanShape shape;
+    ScanInputs inputs;
+    Sequence reads;       // b h t v
+    void* final_weights;  // b h v k, contiguous
+    void* retrieved;      // b h t v, contiguous: g_t W_{t-1} k_t, for the backward pass; absent if no gradient is needed
+    void* kept;           // b h n v k, contiguous: W after keep_every, 2 keep_every, ... < t steps; absent likewise
+};
+
+struct ScanBackward {
+    ScanShape shape;
+    ScanInputs inputs;
+    void *retrieved, *kept;
+    Sequence grad_reads;                                    // b h t v
+    void* grad_final_weights;                               // b h v k, contiguous; zeros if absent
+    Sequence grad_queries, grad_keys, grad_values;          // as their inputs
+    Sequence grad_erase, grad_write, grad_decay;            // b h t; decay absent with its input
+    void* grad_weights;                                     // b h v k, contiguous
+};
+
+// One head is cut into tiles of value columns (rows of W), which do not depend on each other.
+struct Kernels {
+    std::int64_t (*forward_tiles)(const ScanShape&);
+    std::int64_t (*forward_workspace)(const ScanShape&);  // bytes for each thread, aligned to 64
+    void (*forward)(const ScanForward&, std::int64_t batch, std::int64_t head, std::int64_t tile, void* workspace);
+    std::int64_t (*backward_workspace)(const ScanShape&, std::int64_t tile_columns);
+    // columns [first, first + columns) of one head; gradients that sum over columns are those of this tile alone
+    void (*backward)(const ScanBackward&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t columns,
+                     void* workspace);
+};
+
+}  // namespace fastweights

@@ -1,0 +1,80 @@
+// Vectors of the compiler (GCC, Clang), as wide as the instruction set this file is compiled for.
+//
+// Every kernel source is compiled once per instruction set, each time with another FASTWEIGHTS_LEVEL (a namespace of its own,
+// so that the linker never takes a function of one set for another) and another FASTWEIGHTS_VECTOR_BYTES.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#define FASTWEIGHTS_INLINE inline __attribute__((always_inline))
+
+namespace fastweights::FASTWEIGHTS_LEVEL {
+
+using Index = std::int64_t;
+
+constexpr int kVectorBytes = FASTWEIGHTS_VECTOR_BYTES;
+
+template <class Real>
+struct VectorOf {
+    typedef Real Register __attribute__((vector_size(kVectorBytes)));
+    typedef Real Unaligned __attribute__((vector_size(kVectorBytes), aligned(alignof(Real)), may_alias));
+};
+
+template <class Real>
+using Vector = typename VectorOf<Real>::Register;
+
+template <class Real>
+constexpr int kLanes = kVectorBytes / static_cast<int>(sizeof(Real));
+
+template <class Real>
+FASTWEIGHTS_INLINE Vector<Real> load(const Real* from) {
+    return *reinterpret_cast<const typename VectorOf<Real>::Unaligned*>(from);
+}
+
+template <class Real>
+FASTWEIGHTS_INLINE void store(Real* to, Vector<Real> value) {
+    *reinterpret_cast<typename VectorOf<Real>::Unaligned*>(to) = value;
+}
+
+// x - 0 is x for every x, minus zero included, so the compiler makes this a plain broadcast.
+template <class Real>
+FASTWEIGHTS_INLINE Vector<Real> broadcast(Real value) {
+    return value - Vector<Real>{};
+}
+
+template <class Real>
+FASTWEIGHTS_INLINE Vector<Real> load_part(const Real* from, Index count) {
+    Real lanes[kLanes<Real>] = {};
+    std::memcpy(lanes, from, static_cast<std::size_t>(count) * sizeof(Real));
+    return load(lanes);
+}
+
+template <class Real>
+FASTWEIGHTS_INLINE void store_part(Real* to, Vector<Real> value, Index count) {
+    Real lanes[kLanes<Real>];
+    store(lanes, value);
+    std::memcpy(to, lanes, static_cast<std::size_t>(count) * sizeof(Real));
+}
+
+// A pairwise sum of the lanes: always in the same order.
+template <class Real>
+FASTWEIGHTS_INLINE Real sum_of_lanes(Vector<Real> value) {
+    Real lanes[kLanes<Real>];
+    store(lanes, value);
+    for (int width = kLanes<Real> / 2; width > 0; width /= 2)
+        for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
+    return lanes[0];
+}
+
+template <class Real>
+FASTWEIGHTS_INLINE void copy_padded(Real* to, const Real* from, Index count, Index padded) {
+    std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(Real));
+    std::memset(to + count, 0, static_cast<std::size_t>(padded - count) * sizeof(Real));
+}
+
+FASTWEIGHTS_INLINE Index round_up(Index value, Index multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+FASTWEIGHTS_INLINE Index smaller(Index one, Index other) { return one < other ? one : other; }
+
+}  // namespace fastweights::FASTWEIGHTS_LEVEL

@@ -1,0 +1,97 @@
+"""The compiled kernels (csrc/): found, loaded and called through ctypes."""
+
+import ctypes
+import functools
+import importlib
+import importlib.util
+import os
+import struct
+from collections.abc import Sequence
+
+# Before the library, so that both share the OpenMP runtime that torch brings.
+import torch
+from torch import Tensor
+
+INSTRUCTIONS = "FASTWEIGHTS_INSTRUCTIONS"
+"""Environment variable that names the instruction set to use, instead of the best that the processor has."""
+
+LEVELS = ("avx512", "avx2", "baseline")
+
+ELEMENT_BYTES = {torch.float32: 4, torch.float64: 8}
+"""Number types that the kernels compute with."""
+
+
+def unavailable() -> str | None:
+    """Why the compiled kernels cannot be used here; None if they can."""
+    return _open()[1]
+
+
+@functools.cache
+def load() -> ctypes.CDLL:
+    """The library, loaded once."""
+    library, problem = _open()
+    if library is None:
+        raise RuntimeError(f"the native kernels are not available: {problem}")
+    return library
+
+
+@functools.cache
+def _open() -> tuple[ctypes.CDLL | None, str | None]:
+    spec = importlib.util.find_spec("fastweights._native")
+    if spec is None or spec.origin is None:
+        return None, _build_problem()
+    try:
+        library = ctypes.CDLL(spec.origin)
+    except OSError as error:
+        return None, f"the compiled library cannot be loaded: {error}"
+    library.fastweights_level.restype = ctypes.c_char_p
+    library.fastweights_use_level.argtypes = [ctypes.c_char_p]
+    for call in (library.fastweights_scan_forward, library.fastweights_scan_backward):
+        call.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64]
+    wanted = os.environ.get(INSTRUCTIONS)
+    if wanted and not library.fastweights_use_level(wanted.encode()):
+        possible = [level for level in LEVELS if library.fastweights_use_level(level.encode())]
+        return None, f"{INSTRUCTIONS} is {wanted!r}, which this processor lacks; possible: {', '.join(possible)}"
+    return library, None
+
+
+def _build_problem() -> str:
+    """What the build left behind instead of a library."""
+    try:
+        build = importlib.import_module("fastweights._native_build")
+    except ModuleNotFoundError:
+        return "the package was not built: install it with pip"
+    return str(build.PROBLEM) or "the compiled library is missing from the installed package"
+
+
+def instructions() -> str:
+    """The instruction set in use."""
+    return str(load().fastweights_level().decode())
+
+
+def call(function: "ctypes._NamedFuncPointer", numbers: Sequence[int], dtype: torch.dtype) -> None:
+    """Call a kernel with its argument structure, given as the 64-bit integers and addresses that make it up."""
+    packed = struct.pack(f"={len(numbers)}q", *numbers)
+    if not function(packed, ELEMENT_BYTES[dtype], torch.get_num_threads()):
+        raise MemoryError("the native kernel could not allocate its workspace")
+
+
+def rows(x: Tensor) -> Tensor:
+    """The tensor itself, or a copy if its last dimension is not contiguous."""
+    return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
+
+
+def new_like(x: Tensor) -> Tensor:
+    """Memory for a result, laid out like `x` as far as its last dimension can stay contiguous."""
+    result = torch.empty_like(x)
+    if result.shape[-1] == 1 or result.stride(-1) == 1:
+        return result
+    return torch.empty_like(x, memory_format=torch.contiguous_format)
+
+
+ABSENT = (0, 0, 0, 0)
+
+
+def sequence(x: Tensor | None) -> tuple[int, int, int, int]:
+    """Address and strides of a `b h t` or `b h t ·` tensor, as the kernels take them."""
+    return ABSENT if x is None else (x.data_ptr(), *x.stride()[:3])
