@@ -6,6 +6,9 @@ from typing_extensions import override
 
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.layers.feature_mapping import FeatureMapping
+from fastweights.layers.overflow import refuse_overflow
+from fastweights.layers.padding import check_inputs, with_steps, without_padding
+from fastweights.layers.steady_linear import SteadyLinear
 from fastweights.memory import (
     AttentionNormalisation,
     FastWeightState,
@@ -49,7 +52,7 @@ class FastWeightMemory(nn.Module):
         self.attention_normalisation = attention_normalisation_value
         self.mapping = FeatureMapping(self.key_dim, feature_map, normalisation)
         self._refuse_what_does_not_go_together()
-        self.output = nn.Linear(num_heads * self.value_dim, model_dim, bias=False)
+        self.output = SteadyLinear(num_heads * self.value_dim, model_dim, bias=False)
 
     def initial_state(
         self, batch: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
@@ -72,13 +75,7 @@ class FastWeightMemory(nn.Module):
 
     def _start(self, x: Inputs, mask: Tensor | None, state: FastWeightState | None) -> FastWeightState:
         """Check what came in; the given state, or an empty one and fresh random features for a new sequence."""
-        if x.dim() != 3 or x.shape[-1] != self.model_dim:
-            raise ValueError(f"x: expected shape (b, t, {self.model_dim}), got {tuple(x.shape)}")
-        if mask is not None and (mask.dtype != torch.bool or mask.shape != x.shape[:2]):
-            raise ValueError(
-                f"mask: expected a bool tensor of shape {tuple(x.shape[:2])}, true for real steps, "
-                f"got {mask.dtype} of shape {tuple(mask.shape)}"
-            )
+        check_inputs(x, mask, self.model_dim)
         if state is None:
             self.mapping.redraw()
             return self.initial_state(x.shape[0], torch.promote_types(x.dtype, torch.float32), x.device)
@@ -87,6 +84,8 @@ class FastWeightMemory(nn.Module):
             raise ValueError(f"state: expected weights of shape {expected}, got {tuple(state.weights.shape)}")
         if (state.normaliser is None) == (self.attention_normalisation is not None):
             raise ValueError("state: it has a normaliser if and only if the layer uses attention normalisation")
+        if (state.log_scale is None) == self.mapping.keeps_scale_apart:
+            raise ValueError("state: it has a log_scale if and only if the layer's keys have a scale of their own")
         return state
 
     def _split(self, projected: Tensor, *dims: int) -> list[Tensor]:
@@ -96,6 +95,7 @@ class FastWeightMemory(nn.Module):
 
     def _writes(self, keys: Tensor, values: Tensor, strengths: list[Tensor], mask: Mask | None) -> Writes:
         """φ'(k), v and β = σ(W_β x) (Eq. 21), or ones for rules without a strength."""
+        mask = None if mask is None else mask[:, : keys.shape[2]]
         keys, log_scales = self.mapping(keys)
         beta = strengths[0].squeeze(-1).sigmoid() if strengths else torch.ones_like(values[..., 0])
         return Writes(keys, values, beta, mask, log_scales)
@@ -112,10 +112,11 @@ class FastWeightMemory(nn.Module):
             causal=causal,
             backend=self.backend,
         )
-        _refuse_overflow(x, state, after)
         if self.read_scale != 1.0:
             reads = self.read_scale * reads
-        return self.output(reads.transpose(1, 2).flatten(2)), after
+        y = self.output(reads.transpose(1, 2).flatten(2))
+        refuse_overflow(x, state, y, after)
+        return y, after
 
     def _refuse_what_does_not_go_together(self) -> None:
         feature_map, normalisation = self.mapping.feature_map, self.mapping.normalisation
@@ -171,16 +172,18 @@ class FastWeightAttention(FastWeightMemory):
         )
         self.causal = causal
         self._dims = [self.key_dim, self.key_dim, self.value_dim] + [1] * update_rule.uses_strength
-        self.projection = nn.Linear(model_dim, num_heads * sum(self._dims), bias=False)
+        self.projection = SteadyLinear(model_dim, num_heads * sum(self._dims), bias=False)
 
     @override
     def forward(
         self, x: Inputs, state: FastWeightState | None = None, mask: Mask | None = None
     ) -> tuple[Inputs, FastWeightState]:
         state = self._start(x, mask, state)
-        queries, keys, values, *strengths = self._split(self.projection(x), *self._dims)
+        real = without_padding(x, mask)
+        queries, keys, values, *strengths = self._split(self.projection(real), *self._dims)
         writes = self._writes(keys, values, strengths, mask)
-        return self._run(writes, self.mapping(queries)[0], state, x, self.causal)
+        y, state = self._run(writes, self.mapping(queries)[0], state, real, self.causal)
+        return with_steps(y, x.shape[1]), state
 
 
 class FastWeightCrossAttention(FastWeightMemory):
@@ -216,12 +219,13 @@ class FastWeightCrossAttention(FastWeightMemory):
             backend=backend,
         )
         self._dims = [self.key_dim, self.value_dim] + [1] * update_rule.uses_strength
-        self.source_projection = nn.Linear(model_dim, num_heads * sum(self._dims), bias=False)
-        self.query_projection = nn.Linear(model_dim, num_heads * self.key_dim, bias=False)
+        self.source_projection = SteadyLinear(model_dim, num_heads * sum(self._dims), bias=False)
+        self.query_projection = SteadyLinear(model_dim, num_heads * self.key_dim, bias=False)
 
     def write(self, source: Inputs, state: FastWeightState | None = None, mask: Mask | None = None) -> FastWeightState:
         """Write a source sequence, or a further piece of it, into the memory."""
         state = self._start(source, mask, state)
+        source = without_padding(source, mask)
         keys, values, *strengths = self._split(self.source_projection(source), *self._dims)
         writes = self._writes(keys, values, strengths, mask)
         return self._run(writes, writes.keys, state, source, causal=True)[1]
@@ -233,10 +237,12 @@ class FastWeightCrossAttention(FastWeightMemory):
         if state is None:
             raise ValueError("state: cross-attention reads a memory that `write(source)` made; got None")
         state = self._start(x, mask, state)
-        (queries,) = self._split(self.query_projection(x), self.key_dim)
+        real = without_padding(x, mask)
+        (queries,) = self._split(self.query_projection(real), self.key_dim)
         nothing = queries[:, :, :0]
         writes = self._writes(nothing, queries.new_zeros(*nothing.shape[:3], self.value_dim), [], None)
-        return self._run(writes, self.mapping(queries)[0], state, x, causal=False)
+        y, state = self._run(writes, self.mapping(queries)[0], state, real, causal=False)
+        return with_steps(y, x.shape[1]), state
 
 
 def _per_head(model_dim: int, num_heads: int, name: str) -> int:
@@ -245,17 +251,3 @@ def _per_head(model_dim: int, num_heads: int, name: str) -> int:
             f"num_heads: expected a positive divisor of model_dim {model_dim}, got {num_heads}; or give {name} itself"
         )
     return model_dim // num_heads
-
-
-def _refuse_overflow(x: Tensor, before: FastWeightState, after: FastWeightState) -> None:
-    """An error at the step where finite inputs first make a memory that is not: nothing later could repair it.
-
-    Looked for on the CPU only: on a GPU the question alone would make the host wait.
-    """
-    if torch.compiler.is_compiling() or x.device.type != "cpu" or after.weights.detach().sum().isfinite():
-        return
-    if all(bool(y.isfinite().all()) for y in (x, before.weights)) and not after.weights.isfinite().all():
-        raise FloatingPointError(
-            "the fast weights overflowed although all inputs were finite: the keys are too large for the rule "
-            "(β|φ(k)|² above 2 makes it diverge); SumNormalisation() and L2Normalisation() prevent that"
-        )

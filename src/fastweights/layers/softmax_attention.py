@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from typing_extensions import override
 
+from fastweights.layers.padding import check_inputs
 from fastweights.shapes import Inputs, Mask, Steps
 
 
@@ -71,20 +72,14 @@ class SoftmaxAttention(nn.Module):
     def forward(
         self, x: Inputs, state: KeyValueState | None = None, mask: Mask | None = None
     ) -> tuple[Inputs, KeyValueState]:
-        if x.dim() != 3 or x.shape[-1] != self.model_dim:
-            raise ValueError(f"x: expected shape (b, t, {self.model_dim}), got {tuple(x.shape)}")
-        if mask is not None and (mask.dtype != torch.bool or mask.shape != x.shape[:2]):
-            raise ValueError(
-                f"mask: expected a bool tensor of shape {tuple(x.shape[:2])}, true for real steps, "
-                f"got {mask.dtype} of shape {tuple(mask.shape)}"
-            )
+        check_inputs(x, mask, self.model_dim)
+        if mask is not None:
+            # What stands in a padded step, NaN included, must reach no product or gradient.
+            x = x.masked_fill(~mask[..., None], 0.0)
         dims = [self.num_heads * dim for dim in (self.key_dim, self.key_dim, self.value_dim)]
         queries, keys, values = (
             part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.projection(x).split(dims, dim=-1)
         )
-        if mask is not None:
-            # What stands in a padded step, NaN included, must not reach the products.
-            keys, values = (part.masked_fill(~mask[:, None, :, None], 0.0) for part in (keys, values))
         real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
         if state is not None:
             keys, values = torch.cat([state.keys, keys], dim=2), torch.cat([state.values, values], dim=2)
