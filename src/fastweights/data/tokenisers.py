@@ -1,0 +1,240 @@
+"""Text as numbers: words, characters or byte pairs, numbered by falling frequency in the training text.
+
+Adaptive softmax wants frequent symbols first, so the numbering is the same idea for every way of splitting.
+"""
+
+import codecs
+import json
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+END_OF_LINE = "<eos>"
+UNKNOWN = "<unk>"
+
+Lines = Callable[[], Iterable[str]]
+"""Reads a text from its start: whole lines, or blocks of a long one."""
+
+
+@dataclass(frozen=True)
+class Splitter(ABC):
+    """How a line of text is cut into symbols."""
+
+    unit: ClassVar[str]
+    """What a perplexity is counted per."""
+    longest_block: ClassVar[int]
+    """Characters of a line that are read at a time; -1 for all."""
+    writes_anything: ClassVar[bool] = False
+    """Whether its symbols can write every text, seen in training or not."""
+
+    @abstractmethod
+    def split(self, line: str) -> list[str]:
+        """The symbols of a line."""
+
+    @abstractmethod
+    def join(self, symbols: Iterable[str]) -> Iterator[str]:
+        """The text of each symbol as it comes, for printing while it is generated."""
+
+    def fit(self, lines: Lines) -> "Splitter":
+        """The same splitter after it has learnt what it needs from the training text."""
+        return self
+
+    def alphabet(self) -> Sequence[str]:
+        """Symbols that exist whether or not the training text uses them, special ones first."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Words(Splitter):
+    """Words between white space, and `<eos>` after every line: the word level of WikiText."""
+
+    unit: ClassVar[str] = "word"
+    longest_block: ClassVar[int] = -1
+
+    @override
+    def split(self, line: str) -> list[str]:
+        return [*line.split(), END_OF_LINE]
+
+    @override
+    def join(self, symbols: Iterable[str]) -> Iterator[str]:
+        gap = ""
+        for symbol in symbols:
+            yield "\n" if symbol == END_OF_LINE else gap + symbol
+            gap = "" if symbol == END_OF_LINE else " "
+
+    @override
+    def alphabet(self) -> Sequence[str]:
+        return (END_OF_LINE,)
+
+
+@dataclass(frozen=True)
+class Characters(Splitter):
+    """Characters, line ends among them."""
+
+    unit: ClassVar[str] = "character"
+    longest_block: ClassVar[int] = 1 << 16
+
+    @override
+    def split(self, line: str) -> list[str]:
+        return list(line)
+
+    @override
+    def join(self, symbols: Iterable[str]) -> Iterator[str]:
+        yield from symbols
+
+
+@dataclass(frozen=True)
+class BytePairs(Splitter):
+    """Byte-pair encoding with Hugging Face tokenizers; any text can be encoded, unseen characters as bytes."""
+
+    vocabulary_size: int = 8192
+    model: str = field(default="", repr=False)
+    """The trained tokenizer as its own JSON; empty before `fit`."""
+
+    unit: ClassVar[str] = "byte pair"
+    longest_block: ClassVar[int] = 1 << 16
+    writes_anything: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if self.vocabulary_size < 256:
+            raise ValueError(f"vocabulary_size: expected at least the 256 bytes, got {self.vocabulary_size}")
+
+    @override
+    def fit(self, lines: Lines) -> "BytePairs":
+        tokenizers = _tokenizers()
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        trainer = tokenizers.trainers.BpeTrainer(
+            vocab_size=self.vocabulary_size,
+            initial_alphabet=sorted(tokenizers.pre_tokenizers.ByteLevel.alphabet()),
+            show_progress=False,
+        )
+        tokenizer.train_from_iterator(lines(), trainer)
+        return replace(self, model=tokenizer.to_str())
+
+    @override
+    def split(self, line: str) -> list[str]:
+        return list(self._tokenizer.encode(line).tokens)
+
+    @override
+    def join(self, symbols: Iterable[str]) -> Iterator[str]:
+        # A character may be spread over several symbols: it appears when its last byte does.
+        decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
+        for symbol in symbols:
+            yield decoder.decode(bytes(_BYTE_OF_LETTER[letter] for letter in symbol))
+
+    @override
+    def alphabet(self) -> Sequence[str]:
+        vocabulary: dict[str, int] = self._tokenizer.get_vocab()
+        return sorted(vocabulary, key=lambda symbol: vocabulary[symbol])
+
+    @cached_property
+    def _tokenizer(self) -> Any:
+        if not self.model:
+            raise ValueError("BytePairs: not trained yet; `fit` it to a text first")
+        return _tokenizers().Tokenizer.from_str(self.model)
+
+
+SPLITTERS: dict[str, type[Splitter]] = {"words": Words, "characters": Characters, "bpe": BytePairs}
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """A splitter and its symbols; a symbol's number is its place."""
+
+    splitter: Splitter
+    symbols: tuple[str, ...]
+
+    @classmethod
+    def of(cls, splitter: Splitter, training_text: Lines) -> "Vocabulary":
+        """Special symbols first, then by falling frequency; equally frequent ones in the order they appear."""
+        splitter = splitter.fit(training_text)
+        counts: Counter[str] = Counter()
+        for line in training_text():
+            counts.update(splitter.split(line))
+        alphabet = splitter.alphabet()
+        special = [symbol for symbol in alphabet if symbol == END_OF_LINE]
+        seen = [symbol for symbol, _ in counts.most_common()]
+        return cls(splitter, tuple(dict.fromkeys([*special, *seen, *alphabet])))
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    @cached_property
+    def numbers(self) -> dict[str, int]:
+        """The number of every symbol."""
+        return {symbol: number for number, symbol in enumerate(self.symbols)}
+
+    def with_unknown(self) -> "Vocabulary":
+        """The same with `<unk>` at the end, if it is not a symbol already."""
+        return self if UNKNOWN in self.numbers else replace(self, symbols=(*self.symbols, UNKNOWN))
+
+    def knows(self, line: str) -> bool:
+        """Whether every symbol of a line is in the vocabulary."""
+        return all(symbol in self.numbers for symbol in self.splitter.split(line))
+
+    def encode(self, line: str) -> list[int]:
+        """The numbers of a line's symbols; an unknown symbol is `<unk>` if there is one."""
+        numbers, symbols = self.numbers, self.splitter.split(line)
+        unknown = numbers.get(UNKNOWN)
+        if unknown is not None:
+            return [numbers.get(symbol, unknown) for symbol in symbols]
+        try:
+            return [numbers[symbol] for symbol in symbols]
+        except KeyError as error:
+            raise ValueError(
+                f"{error.args[0]!r} is not one of the {len(self)} {self.splitter.unit}s of the training text, "
+                f"and the vocabulary has no {UNKNOWN}"
+            ) from None
+
+    def decode(self, numbers: Iterable[int]) -> Iterator[str]:
+        """The text of each number as it comes."""
+        return self.splitter.join(self.symbols[number] for number in numbers)
+
+    def to_json(self) -> str:
+        """What `from_json` reads back."""
+        name = next(name for name, splitter in SPLITTERS.items() if isinstance(self.splitter, splitter))
+        plain: dict[str, Any] = {"splitter": name, "symbols": self.symbols}
+        if isinstance(self.splitter, BytePairs):
+            plain["model"] = self.splitter.model
+        return json.dumps(plain, ensure_ascii=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Vocabulary":
+        """The vocabulary that `to_json` wrote."""
+        try:
+            plain = json.loads(text)
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise ValueError(f"not a vocabulary: {type(error).__name__}") from error
+        symbols = plain.get("symbols") if isinstance(plain, dict) else None
+        if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
+            raise ValueError("not a vocabulary: it has no list of symbols")
+        if plain.get("splitter") not in SPLITTERS:
+            raise ValueError(f"unknown splitter {plain.get('splitter')!r}; possible: {', '.join(SPLITTERS)}")
+        if plain["splitter"] == "bpe":
+            return cls(BytePairs(max(len(symbols), 256), str(plain.get("model", ""))), tuple(symbols))
+        return cls(SPLITTERS[plain["splitter"]](), tuple(symbols))
+
+
+def _letters() -> Iterator[tuple[str, int]]:
+    """The letter that byte-level BPE writes for each byte: printable ones themselves, the rest from U+0100 on."""
+    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+    hidden = [byte for byte in range(256) if byte not in printable]
+    yield from ((chr(byte), byte) for byte in printable)
+    yield from ((chr(256 + place), byte) for place, byte in enumerate(hidden))
+
+
+_BYTE_OF_LETTER = dict(_letters())
+
+
+def _tokenizers() -> Any:
+    try:
+        import tokenizers
+    except ImportError as error:
+        raise ValueError("byte pairs need the tokenizers package: pip install 'fastweights[hf]'") from error
+    return tokenizers
