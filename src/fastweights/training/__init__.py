@@ -1,0 +1,1 @@
+"""Training: the loop, its schedule, and what makes a run survive being killed."""

@@ -1,0 +1,52 @@
+"""States of a model's layers as named tensors and back, and split and joined by rows of the batch.
+
+Every kind of state is a dataclass whose tensors have the batch as their first dimension.
+"""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+States = list[Any]
+
+
+def state_tensors(states: Sequence[Any]) -> dict[str, Tensor]:
+    """`layer.field` → tensor, for every tensor of every layer's state."""
+    return {f"{layer}.{name}": x for layer, state in enumerate(states) for name, x in _tensors(state).items()}
+
+
+def states_from_tensors(template: Sequence[Any], tensors: dict[str, Tensor]) -> States:
+    """States like those of `template`, which tell the kinds and the fields, holding the given tensors."""
+    expected = state_tensors(template)
+    if expected.keys() != tensors.keys():
+        odd = sorted(expected.keys() ^ tensors.keys())
+        raise ValueError(f"states: they are those of another model; only one of the two has {', '.join(odd[:5])}")
+    for name, tensor in tensors.items():
+        if tensor.dtype != expected[name].dtype or tensor.dim() != expected[name].dim():
+            raise ValueError(f"states: {name} is that of another model, {tensor.dtype} of shape {tuple(tensor.shape)}")
+    return [
+        replace(state, **{name: tensors[f"{layer}.{name}"] for name in _tensors(state)})
+        for layer, state in enumerate(template)
+    ]
+
+
+def join_rows(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
+    """The tensors of several parts of a batch, one below the other."""
+    return {name: torch.cat([part[name] for part in parts]) for name in parts[0]} if parts else {}
+
+
+def rows_of(tensors: dict[str, Tensor], rows: slice) -> dict[str, Tensor]:
+    """The tensors of some rows of the batch."""
+    return {name: tensor[rows] for name, tensor in tensors.items()}
+
+
+def all_finite(states: Sequence[Any]) -> bool:
+    """Whether every number in every state is finite."""
+    return all(bool(x.isfinite().all()) for x in state_tensors(states).values() if x.is_floating_point())
+
+
+def _tensors(state: Any) -> dict[str, Tensor]:
+    return {f.name: x for f in fields(state) if isinstance(x := getattr(state, f.name), Tensor)}

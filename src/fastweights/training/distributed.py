@@ -1,0 +1,96 @@
+"""Several processes that train one model (torchrun, DistributedDataParallel), or the one process there usually is."""
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, distributed, nn
+from torch.nn.parallel import DistributedDataParallel
+
+CPU = torch.device("cpu")
+
+
+@dataclass(frozen=True)
+class World:
+    """This process among the processes of a run."""
+
+    rank: int = 0
+    size: int = 1
+    device: torch.device = CPU
+
+    @classmethod
+    @contextmanager
+    def join(cls, device: str = "auto") -> "Iterator[World]":
+        """The world that torchrun describes in the environment; alone without it. gloo on CPUs, NCCL on GPUs."""
+        size, rank, local_rank = (
+            int(os.environ.get(name, default)) for name, default in (("WORLD_SIZE", 1), ("RANK", 0), ("LOCAL_RANK", 0))
+        )
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        place = torch.device("cuda", local_rank) if device == "cuda" else torch.device(device)
+        if size == 1:
+            yield cls(device=place)
+            return
+        if place.type == "cuda":
+            torch.cuda.set_device(place)
+        distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
+        try:
+            yield cls(rank, size, place)
+        finally:
+            distributed.destroy_process_group()
+
+    @property
+    def first(self) -> bool:
+        """Whether this process is the one that writes files."""
+        return self.rank == 0
+
+    def wrap(self, module: nn.Module) -> nn.Module:
+        """The module with gradients averaged over all processes after backward."""
+        if self.size == 1:
+            return module
+        # Rows of the softmax that no target of this process needs have no gradient here.
+        return DistributedDataParallel(module, find_unused_parameters=True, broadcast_buffers=False)
+
+    def without_averaging(self, module: nn.Module) -> AbstractContextManager[None]:
+        """Gradients of a backward inside stay on this process, to be averaged with the next one's."""
+        return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()
+
+    def any(self, *flags: bool) -> list[bool]:
+        """For each flag whether it is set in any process: what all must know before one acts on it."""
+        if self.size == 1:
+            return list(flags)
+        numbers = torch.tensor(flags, dtype=torch.float32, device=self.device)
+        distributed.all_reduce(numbers, op=distributed.ReduceOp.MAX)
+        return [bool(number) for number in numbers.tolist()]
+
+    def mean(self, value: float) -> float:
+        """The mean over the processes."""
+        if self.size == 1:
+            return value
+        number = torch.tensor(value, dtype=torch.float64, device=self.device)
+        distributed.all_reduce(number)
+        return float(number) / self.size
+
+    def from_first(self, number: int) -> int:
+        """A number that the first process knows."""
+        if self.size == 1:
+            return number
+        shared = torch.tensor(number, dtype=torch.int64, device=self.device)
+        distributed.broadcast(shared, src=0)
+        return int(shared)
+
+    def gather(self, tensors: dict[str, Tensor]) -> Sequence[dict[str, Tensor]]:
+        """The tensors of every process, in the order of their ranks; all have the same shapes."""
+        if self.size == 1:
+            return [tensors]
+        gathered: list[dict[str, Tensor]] = [{} for _ in range(self.size)]
+        for name, tensor in tensors.items():
+            # Not every backend sends booleans.
+            sent = (tensor.to(torch.uint8) if tensor.dtype == torch.bool else tensor).contiguous()
+            received = [torch.empty_like(sent) for _ in range(self.size)]
+            distributed.all_gather(received, sent)
+            for part, copy in zip(gathered, received, strict=True):
+                part[name] = copy.to(tensor.dtype)
+        return gathered
