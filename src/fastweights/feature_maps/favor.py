@@ -14,6 +14,9 @@ from fastweights.shapes import Features, Projection, Vectors
 
 Kind = Literal["exp", "relu"]
 
+LARGEST = 1e12
+"""Beyond this, components of a vector count as this large (docs/math.md#extremes)."""
+
 
 @dataclass(frozen=True)
 class Favor(RandomFeatureMap):
@@ -53,7 +56,9 @@ class Favor(RandomFeatureMap):
         if self.orthogonal:
             # A block's rows are the directions of a random rotation with the lengths of independent Gaussian rows.
             blocks = math.ceil(self.num_features / key_dim)
-            rotations = torch.linalg.qr(torch.randn(blocks, key_dim, key_dim, generator=generator)).Q
+            q, r = torch.linalg.qr(torch.randn(blocks, key_dim, key_dim, generator=generator))
+            # Signs as if the diagonal of r were positive: only then are all rotations equally likely.
+            rotations = q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None, :]
             rows = rotations.reshape(-1, key_dim)[: self.num_features] * rows.norm(dim=-1, keepdim=True)
         return rows.to(device)
 
@@ -64,26 +69,30 @@ class Favor(RandomFeatureMap):
         if self.kind == "relu":
             projected = x @ projection.to(x.dtype).T
             return torch.cat([projected, -projected], dim=-1).relu() / math.sqrt(self.num_features)
-        return self._log_features(x, projection).exp().to(x.dtype)
+        exponents, log_factor = self._exponents(x, projection)
+        return (exponents + log_factor[..., None]).exp().to(x.dtype)
 
     @override
     def log_scaled(self, x: Vectors, projection: Projection) -> tuple[Features, Tensor] | None:
         if not self.stabilised:
             return None
-        log_features = self._log_features(x, projection)
-        # The scale is only a choice of units: no gradient has to flow through the arg max.
-        scale = log_features.detach().amax(dim=-1)
-        return (log_features - scale[..., None]).exp().to(x.dtype), scale
+        exponents, log_factor = self._exponents(x, projection)
+        # The scale is only a choice of units, so no gradient flows through it; that of the factor flows through the
+        # features, to which it adds exactly nothing.
+        largest, detached = exponents.detach().amax(dim=-1), log_factor.detach()
+        log_features = exponents - largest[..., None] + (log_factor - detached)[..., None]
+        return log_features.exp().to(x.dtype), largest + detached
 
-    def _log_features(self, x: Vectors, projection: Projection) -> Features:
-        """log φ(x), in at least float32: the exponents of Eqs. 31 and 32 added before anything is exponentiated."""
+    def _exponents(self, x: Vectors, projection: Projection) -> tuple[Features, Tensor]:
+        """[Rx, -Rx] and -|x|²/2 - log √(2m), in at least float32: log φ(x) is their sum (Eqs. 31 and 32)."""
         x = x.to(torch.promote_types(x.dtype, torch.float32))
         if self.stabilised:
             x = x * x.shape[-1] ** -0.25
+        # Bounded so that |x|² does not overflow; the literal features of such vectors are zero anyway.
+        x = x.clamp(-LARGEST, LARGEST)
         projected = x @ projection.to(x.dtype).T
-        exponents = torch.cat([projected, -projected], dim=-1) - x.square().sum(dim=-1, keepdim=True) / 2
-        # |x|² may overflow; a finite floor keeps differences of exponents defined.
-        return exponents.clamp(min=-1e30) - math.log(2 * self.num_features) / 2
+        log_factor = -x.square().sum(dim=-1) / 2 - math.log(2 * self.num_features) / 2
+        return torch.cat([projected, -projected], dim=-1), log_factor
 
 
 @lru_cache(maxsize=8)
