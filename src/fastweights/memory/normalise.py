@@ -50,7 +50,7 @@ class SumNormalisation(Normalisation):
     @override
     def __call__(self, features: Features) -> Features:
         scaled = _scale_to_one(features)
-        return scaled / scaled.abs().sum(dim=-1, keepdim=True).clamp(min=1)
+        return (scaled / scaled.abs().sum(dim=-1, keepdim=True).clamp(min=1)).to(features.dtype)
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ class L2Normalisation(Normalisation):
     @override
     def __call__(self, features: Features) -> Features:
         scaled = _scale_to_one(features)
-        return scaled / torch.linalg.vector_norm(scaled, dim=-1, keepdim=True).clamp(min=1)
+        norm = torch.linalg.vector_norm(scaled, dim=-1, keepdim=True)
+        return (scaled / norm.clamp(min=1)).to(features.dtype)
 
 
 NORMALISATIONS: dict[str, type[Normalisation]] = {
@@ -85,11 +86,12 @@ class AttentionNormalisation:
 
 
 def _scale_to_one(features: Features) -> Features:
-    """Features divided by their largest magnitude: neither their sum nor their squares can then overflow or vanish.
+    """Features over their largest magnitude, in at least float32: neither sum nor squares then overflow or vanish.
 
     Below tiny^0.75 (4e-29 in float32) features count as zero: dividing by less would overflow in the gradient. The
     result of a normalisation does not depend on the scale, so none of its gradient is lost by detaching it.
     """
+    features = features.to(torch.promote_types(features.dtype, torch.float32))
     scale = features.detach().abs().amax(dim=-1, keepdim=True)
     vanishes = scale <= torch.finfo(features.dtype).tiny ** 0.75
     return features / scale.masked_fill(vanishes, torch.inf)

@@ -70,7 +70,7 @@ def run_rule(
         reads = rule.read(after.weights, queries.to(after.weights.dtype)).to(queries.dtype)
         overlaps = None if after.normaliser is None else _dot(after.normaliser[:, :, None], queries)
     if attention_normalisation is not None and overlaps is not None:
-        reads = reads * reciprocal_or_zero(overlaps)[..., None].to(reads.dtype)
+        reads = (reads * reciprocal_or_zero(overlaps)[..., None]).to(reads.dtype)
     return reads, after
 
 
@@ -132,6 +132,8 @@ def _accumulate(
     queries: Queries, keys: Keys, normaliser: Normaliser, scale: "_Rescaling | None", backend: str
 ) -> tuple[Strengths, Normaliser]:
     """z_t · q_t and the final z (Eqs. 16, 18, 26): z is a memory under the sum rule whose value is always 1."""
+    # In the precision of z: whether an overlap vanishes must not be a question of the inputs' precision.
+    queries, keys = queries.to(normaliser.dtype), keys.to(normaliser.dtype)
     ones = torch.ones_like(keys[..., 0])
     overlaps, weights = fast_weight_scan(
         queries,
