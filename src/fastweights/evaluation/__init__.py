@@ -1,0 +1,1 @@
+"""How well a trained model does, one file per measure."""
