@@ -1,5 +1,6 @@
 """The state of a fast-weight memory: all that has to be kept of the past, of a size that does not grow."""
 
+import hashlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -7,11 +8,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
 from torch import Tensor
 
 from fastweights.shapes import Normaliser, Steps, Strength, Weights
+
+FORMAT = "fastweights-state-1"
+"""What kind of file `save` writes; a later kind gets another name."""
 
 NO_SCALE = -1e30
 """The `log_scale` of an empty memory: below any that occurs, and finite so that differences are defined."""
@@ -92,24 +96,29 @@ class FastWeightState:
         handle, partial = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".partial")
         os.close(handle)
         try:
-            save_file(tensors, partial, metadata={"format": "fastweights-state-1"})
+            save_file(tensors, partial, metadata={"format": FORMAT, "sha256": _digest(tensors)})
             os.replace(partial, path)
         finally:
             Path(partial).unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | Path, device: torch.device | str = "cpu") -> "FastWeightState":
-        """Read what `save` wrote."""
+        """Read what `save` wrote; a ValueError if it is anything else, or not all of it, or changed since."""
         try:
-            tensors = load_file(path, device=str(device))
+            with safe_open(path, framework="pt") as file:
+                metadata, tensors = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         except (SafetensorError, OSError) as error:
             raise ValueError(f"{path}: not a readable state file ({error})") from error
+        if metadata.get("format") != FORMAT:
+            raise ValueError(f"{path}: expected the format {FORMAT!r} of a state, got {metadata.get('format')!r}")
         known = {field.name for field in fields(cls)}
         if not {"weights", "steps"} <= tensors.keys() <= known:
             raise ValueError(f"{path}: expected the tensors {sorted(known)} of a state, got {sorted(tensors)}")
+        if metadata.get("sha256") != _digest(tensors):
+            raise ValueError(f"{path}: damaged: the contents do not have the checksum they were saved with")
         state = cls(tensors["weights"], tensors.get("normaliser"), tensors["steps"], tensors.get("log_scale"))
         state._check(str(path))
-        return state
+        return state.to(device=device)
 
     def _check(self, source: str) -> None:
         if self.weights.dim() != 4:
@@ -119,6 +128,8 @@ class FastWeightState:
         for name, tensor in self._tensors().items():
             if name in wanted and tuple(tensor.shape) != wanted[name]:
                 raise ValueError(f"{source}: {name} must have shape {wanted[name]}, got {tuple(tensor.shape)}")
+            if tensor.is_floating_point() != (name != "steps"):
+                raise ValueError(f"{source}: {name} cannot be of dtype {tensor.dtype}")
 
     def _tensors(self) -> dict[str, Tensor]:
         return {f.name: x for f in fields(self) if (x := getattr(self, f.name)) is not None}
@@ -128,6 +139,15 @@ class FastWeightState:
         return FastWeightState(
             changed["weights"], changed.get("normaliser"), changed["steps"], changed.get("log_scale")
         )
+
+
+def _digest(tensors: dict[str, Tensor]) -> str:
+    """SHA-256 of names, shapes, dtypes and every bit: safetensors itself does not notice a changed one."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(tensors.items()):
+        digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())
+        digest.update(_bits(tensor.cpu()).numpy().tobytes())
+    return digest.hexdigest()
 
 
 def _bits(x: Tensor) -> Tensor:
