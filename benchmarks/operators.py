@@ -1,0 +1,78 @@
+"""The operator and its peers on one case: checked against the oracle, then timed in turns."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import torch
+
+from benchmarks import gemm
+from benchmarks.competitors import COMPETITORS
+from benchmarks.entries import TOLERANCE, Entry, error, expected_results
+from benchmarks.problems import Case
+from benchmarks.timing import Json, Times, race
+
+
+@dataclass(frozen=True)
+class OperatorMeasurement:
+    """Every competitor on one case; each of their calls gets `seconds`."""
+
+    case: Case
+    threads: int = 2
+    seconds: float = 0.4
+    competitors: tuple[str, ...] = tuple(COMPETITORS)
+
+    @property
+    def name(self) -> str:
+        return f"operator {self.case.name} threads{self.threads}"
+
+    @property
+    def expected_seconds(self) -> float:
+        """A guess, for the time left."""
+        quadratic = 6e-8 * self.case.steps**2 / self.threads if "sdpa" in self.competitors else 0.0
+        return 6 + 1e-3 * self.case.steps + (2 * len(self.competitors) + 1) * self.seconds + quadratic
+
+    def run(self) -> Json:
+        """Times of those whose results agree with the oracle, and why the others have none."""
+        torch.set_num_threads(self.threads)
+        chosen = {name: COMPETITORS[name] for name in self.competitors}
+        missing = {name: reason for name, c in chosen.items() if (reason := c.missing()) is not None}
+        entries = {name: Entry.of(c, self.case) for name, c in chosen.items() if name not in missing}
+        errors = check(entries, self.case)
+        agreed = {name: entry for name, entry in entries.items() if errors[name] <= TOLERANCE}
+        return {
+            "case": asdict(self.case),
+            "threads": self.threads,
+            "missing": missing,
+            "errors": {name: readable(value) for name, value in errors.items()},
+            "refused": [name for name in entries if name not in agreed],
+            **time(agreed, self.seconds),
+        }
+
+
+def check(entries: dict[str, Entry], case: Case) -> dict[str, float]:
+    """How far the results of each are from the definition; this also warms everything up."""
+    errors = {}
+    for problem in {entry.competitor.problem for entry in entries.values()}:
+        expected = expected_results(problem, case)
+        for name, entry in entries.items():
+            if entry.competitor.problem == problem:
+                errors[name] = error(entry.results(), expected, case)
+    return errors
+
+
+def time(entries: dict[str, Entry], seconds: float) -> Json:
+    """The times of all, and the yardstick in FLOP/s."""
+    calls: dict[str, Callable[[], Times]] = {}
+    for name, entry in entries.items():
+        calls[f"{name} forward"], calls[f"{name} train"] = entry.forward, entry.train
+    results = race({**gemm.products(), **calls}, seconds)
+    return {
+        "gemm": gemm.peak(results),
+        "times": {name: {**results[f"{name} forward"], **results[f"{name} train"]} for name in entries},
+    }
+
+
+def readable(value: float) -> float | None:
+    """Two digits, and null for what JSON has no word for."""
+    return float(f"{value:.2g}") if math.isfinite(value) else None

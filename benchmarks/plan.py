@@ -1,0 +1,85 @@
+"""What is measured, in which order; every measurement runs in a process of its own, started by its name."""
+
+from typing import Protocol
+
+from benchmarks.decoding import DecodingMeasurement
+from benchmarks.layer_parts import LayerMeasurement
+from benchmarks.lengths import LengthMeasurement
+from benchmarks.operators import OperatorMeasurement
+from benchmarks.peak_memory import MemoryMeasurement
+from benchmarks.problems import Case
+from benchmarks.stacks import StackMeasurement
+from benchmarks.timing import Json
+
+SIZES = ((16, 16), (64, 64), (128, 64), (384, 64))
+"""(k, v): small heads, plain heads of 64, and those under DPFP-1 and DPFP-3."""
+EVERY_LENGTH = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+SOME_LENGTHS = (64, 256, 1024, 4096, 16384)
+FEW_LENGTHS = (64, 1024, 16384)
+HEADS = 8
+TOKENS = 4096
+"""Tokens per call as long as there is more than one sequence, so that lengths do the same amount of work."""
+WITHOUT_ATTENTION = ("native", "chunked", "transformers")
+
+
+class Measurement(Protocol):
+    """Something to measure: a name, a guess of how long it takes, and JSON out."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def expected_seconds(self) -> float: ...
+
+    def run(self) -> Json:
+        """Measure."""
+
+
+def case_of(steps: int, key_dim: int, value_dim: int) -> Case:
+    """TOKENS in sequences of so many steps, or one sequence that is longer."""
+    return Case(max(1, TOKENS // steps), HEADS, steps, key_dim, value_dim)
+
+
+def operator(steps: int, size: tuple[int, int], threads: int, seconds: float = 0.4) -> OperatorMeasurement:
+    """All competitors; softmax attention at the longest length only once, it takes half a minute there."""
+    case = case_of(steps, *size)
+    if steps > TOKENS and (size != (64, 64) or threads == 1):
+        return OperatorMeasurement(case, threads, seconds, WITHOUT_ATTENTION)
+    return OperatorMeasurement(case, threads, seconds)
+
+
+def full() -> list[Measurement]:
+    """Everything, in less than a quarter of an hour on two cores."""
+    plan: list[Measurement] = []
+    for size in SIZES:
+        lengths = EVERY_LENGTH if size == (64, 64) else SOME_LENGTHS
+        plan += [operator(steps, size, threads=2) for steps in lengths]
+        plan += [operator(steps, size, threads=1) for steps in FEW_LENGTHS]
+    plan += [LengthMeasurement(threads) for threads in (1, 2)]
+    plan += [DecodingMeasurement(), StackMeasurement(2), StackMeasurement(1), LayerMeasurement()]
+    plan += [
+        MemoryMeasurement(case_of(steps, 64, 64), competitor, training)
+        for steps in (1024, 16384)
+        for training in (False, True)
+        for competitor in ("native", "chunked", "transformers", "sdpa")
+    ]
+    return plan
+
+
+def quick() -> list[Measurement]:
+    """The figures that matter most, in less than a minute."""
+    plan: list[Measurement] = [operator(steps, (64, 64), threads=2, seconds=0.15) for steps in (128, 1024, 4096)]
+    plan += [operator(1024, (128, 64), threads=2, seconds=0.15), DecodingMeasurement(seconds=0.2)]
+    plan += [StackMeasurement(2, 1.0, ("softmax", "delta, DPFP-1", "delta, DPFP-3"))]
+    return plan
+
+
+PLANS = {"full": full, "quick": quick}
+
+
+def find(plan: str, name: str) -> Measurement:
+    """The measurement of this name."""
+    measurements = {measurement.name: measurement for measurement in PLANS[plan]()}
+    if name not in measurements:
+        raise ValueError(f"measurement: the {plan} plan has no {name!r}; possible: {', '.join(measurements)}")
+    return measurements[name]

@@ -1,0 +1,123 @@
+"""What is computed: sizes, inputs, and the definition in float64 that every result has to agree with."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+from torch.utils.checkpoint import checkpoint
+
+from fastweights import fast_weight_scan
+
+Inputs = tuple[Tensor, ...]
+"""Queries, keys, values, and write strengths if the problem has any; layout b h t ·."""
+
+SEGMENT = 128
+"""Steps whose graph is kept at a time while the oracle is differentiated."""
+ORACLE_BUDGET = 2**27
+"""Elements of W that the oracle may go through: more sequences of a short problem, at least one of a long one."""
+ORACLE_SEQUENCES = 8
+
+
+@dataclass(frozen=True)
+class Case:
+    """Sizes of one call: b sequences, h heads, t steps, keys of k and values of v components."""
+
+    batch: int
+    heads: int
+    steps: int
+    key_dim: int
+    value_dim: int
+
+    @property
+    def name(self) -> str:
+        return f"b{self.batch} h{self.heads} t{self.steps} k{self.key_dim} v{self.value_dim}"
+
+    @property
+    def tokens(self) -> int:
+        return self.batch * self.steps
+
+    @property
+    def forward_flop(self) -> int:
+        """6·k·v per token and head: retrieve, write and read are k·v multiplications and additions each."""
+        return 6 * self.tokens * self.heads * self.key_dim * self.value_dim
+
+    @property
+    def backward_flop(self) -> int:
+        """14·k·v per token and head (docs/benchmarks.md#what-is-counted)."""
+        return 14 * self.tokens * self.heads * self.key_dim * self.value_dim
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A function from inputs to reads: how inputs are drawn, and the slow form that defines it."""
+
+    draw: Callable[[Case], Inputs]
+    define: Callable[..., Tensor]
+
+
+def draw_memory(case: Case) -> Inputs:
+    """Keys and queries of length 1, and strengths between 0 and 1: what a layer hands to the operator."""
+    generator = torch.Generator().manual_seed(0)
+    leading = (case.batch, case.heads, case.steps)
+    queries, keys = (normalize(torch.randn(*leading, case.key_dim, generator=generator), dim=-1) for _ in range(2))
+    values = torch.randn(*leading, case.value_dim, generator=generator)
+    return queries, keys, values, torch.rand(*leading, generator=generator)
+
+
+def define_memory(queries: Tensor, keys: Tensor, values: Tensor, strengths: Tensor) -> Tensor:
+    """W_t = W_{t-1} (I - β_t k_t k_tᵀ) + β_t v_t k_tᵀ,   y_t = W_t q_t, step by step."""
+    weights = values.new_zeros(*values.shape[:2], values.shape[3], keys.shape[3])
+    reads = []
+    for parts in zip(*(x.split(SEGMENT, dim=2) for x in (queries, keys, values, strengths)), strict=True):
+        read, weights = checkpoint(_segment, *parts, weights, use_reentrant=False)
+        reads.append(read)
+    return torch.cat(reads, dim=2)
+
+
+def _segment(q: Tensor, k: Tensor, v: Tensor, strength: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
+    return fast_weight_scan(q, k, v, strength, strength, weights, backend="recurrent")
+
+
+def draw_attention(case: Case) -> Inputs:
+    """Queries and keys as wide as the values: attention before a feature map widened anything."""
+    generator = torch.Generator().manual_seed(0)
+    shape = (case.batch, case.heads, case.steps, case.value_dim)
+    return tuple(torch.randn(*shape, generator=generator) for _ in range(3))
+
+
+def define_attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """y_i = V_i softmax(K_iᵀ q_i / √d), a segment of queries at a time."""
+    reads = []
+    for start in range(0, queries.shape[2], SEGMENT):
+        reads.append(
+            checkpoint(_attend, queries[:, :, start : start + SEGMENT], keys, values, start, use_reentrant=False)
+        )
+    return torch.cat(reads, dim=2)
+
+
+def _attend(queries: Tensor, keys: Tensor, values: Tensor, start: int) -> Tensor:
+    end = start + queries.shape[2]
+    scores = queries @ keys[:, :, :end].mT / math.sqrt(queries.shape[3])
+    future = torch.ones(queries.shape[2], end, dtype=torch.bool).triu(start + 1)
+    return scores.masked_fill(future, -math.inf).softmax(dim=-1) @ values[:, :, :end]
+
+
+MEMORY = Problem(draw_memory, define_memory)
+ATTENTION = Problem(draw_attention, define_attention)
+
+
+def upstream(case: Case) -> Tensor:
+    """The gradient that comes from above, b h t v."""
+    generator = torch.Generator().manual_seed(1)
+    return torch.randn(case.batch, case.heads, case.steps, case.value_dim, generator=generator)
+
+
+def sample(x: Tensor, case: Case) -> Tensor:
+    """Some of the b·h sequences as 1 n t ·, the first and the last among them where there are several."""
+    affordable = ORACLE_BUDGET // (case.steps * case.key_dim * case.value_dim)
+    count = max(1, min(ORACLE_SEQUENCES, affordable, case.batch * case.heads))
+    rows = torch.linspace(case.batch * case.heads - 1, 0, count).round().long()
+    return x.flatten(0, 1)[rows][None]

@@ -1,0 +1,56 @@
+"""The record of a run: one JSON file, from which alone tables and figures are made."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.timing import Json
+from fastweights.reporting.records import read_json, write_text
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class SpeedRecord:
+    """What was measured by name of the measurement, by which plan, where, and when."""
+
+    plan: str
+    date: str
+    commit: str
+    environment: Json
+    measurements: dict[str, Json]
+
+    def write(self, path: Path) -> None:
+        """One measurement to a line: a change shows as a change."""
+        head = {
+            "format": FORMAT,
+            "plan": self.plan,
+            "date": self.date,
+            "commit": self.commit,
+            "environment": self.environment,
+        }
+        lines = [f'"{name}": {json.dumps(value)}' for name, value in head.items()]
+        lines += [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in self.measurements.items()]
+        body, rows = ",\n ".join(lines[: len(head)]), ",\n  ".join(lines[len(head) :])
+        write_text(path, "{" + body + ',\n "measurements": {\n  ' + rows + "}}\n")
+
+    @classmethod
+    def read(cls, path: Path) -> "SpeedRecord":
+        """The record in a file; anything else is refused by naming the file."""
+        fields = read_json(path)
+        if fields.pop("format", None) != FORMAT or fields.keys() != cls.__dataclass_fields__.keys():
+            raise ValueError(f"{path}: not a record of speed, format {FORMAT}; make one with `make bench`")
+        return cls(**fields)
+
+    def kind(self, prefix: str) -> list[Json]:
+        """The measurements whose name starts so."""
+        return [value for name, value in self.measurements.items() if name.startswith(f"{prefix} ")]
+
+    @property
+    def refusals(self) -> list[str]:
+        """What disagreed with the oracle, by measurement."""
+        return [
+            f"{name}: {who} (error {value['errors'].get(who)})"
+            for name, value in self.measurements.items()
+            for who in value["refused"]
+        ]

@@ -1,0 +1,93 @@
+"""From a record to what people read: tables on the terminal, the figure, and both in README and docs/benchmarks.md.
+
+`python -m benchmarks.report` publishes benchmarks/results/speed.json; nothing between the markers is typed by hand.
+"""
+
+from pathlib import Path
+
+from benchmarks.figure import draw
+from benchmarks.record import SpeedRecord
+from benchmarks.tables import all_tables, decoding, headline, stacks
+from fastweights.reporting.records import write_text
+from fastweights.reporting.terminal import print_table
+
+ROOT = Path(__file__).parents[1]
+RECORD = ROOT / "benchmarks" / "results" / "speed.json"
+FIGURE = ROOT / "docs" / "figures" / "speed.png"
+BEGIN, END = "<!-- speed: made by `python -m benchmarks.report` -->", "<!-- /speed -->"
+
+__all__ = ["draw", "print_tables", "publish"]
+
+
+def print_tables(record: SpeedRecord) -> None:
+    """Everything, to standard output."""
+    for table in all_tables(record):
+        print_table(*table)
+
+
+def machine(record: SpeedRecord) -> str:
+    """One sentence on where and when."""
+    here, versions = record.environment, record.environment["packages"]
+    return (
+        f"{here['processor']} ({here['instructions']}), {here['cores']} cores, float32, torch {versions['torch']}, "
+        f"transformers {versions['transformers']}, {record.date}, commit {record.commit}; best of several repetitions "
+        "in turns."
+    )
+
+
+def summary(record: SpeedRecord) -> str:
+    """What the README shows: the figure and the shortest table."""
+    lines = [
+        "![Training speed by sequence length, and share of the processor's peak](docs/figures/speed.png)",
+        "",
+        headline(record).markdown(),
+        f"Times and ratios are forward / forward + backward, on 2 threads. {machine(record)}",
+    ]
+    return "\n".join([*lines, *sentences(record)])
+
+
+def sentences(record: SpeedRecord) -> list[str]:
+    """The figures on decoding and whole training steps, where they were measured."""
+    said = []
+    steps = {row[0]: row for row in decoding(record).rows}
+    if "native step" in steps and "eager step" in steps:
+        said.append(
+            f"One decoding step takes {steps['native step'][1]} µs, Python call included, "
+            f"{steps['eager step'][2]} faster than the same step in eager PyTorch."
+        )
+    named = {row[0]: row for row in stacks(record).rows if row[1] == "2"}
+    if "delta, DPFP-1" in named:
+        said.append(
+            f"A training step of a 4-layer, 256-wide stack at t = 1024 takes {named['delta, DPFP-1'][2]} ms with the "
+            f"delta rule and DPFP-1, {named['delta, DPFP-1'][3]} faster than with softmax attention."
+        )
+    return said
+
+
+def details(record: SpeedRecord) -> str:
+    """What docs/benchmarks.md shows: all tables."""
+    parts = [f"{machine(record)}\n"]
+    parts += [f"### {table.title}\n\n{table.markdown()}" for table in all_tables(record)]
+    return "\n".join(parts).rstrip("\n")
+
+
+def between_markers(text: str, content: str, path: Path) -> str:
+    """The text with what stands between the markers replaced."""
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{path}: expected the lines {BEGIN!r} and {END!r}, between which the results go")
+    return f"{before}{BEGIN}\n{content}\n{END}{after}"
+
+
+def publish(record: SpeedRecord) -> None:
+    """Write figure, README and docs/benchmarks.md; refused if any result was wrong."""
+    if record.refusals:
+        raise ValueError(f"record: {len(record.refusals)} results disagree with the oracle: {record.refusals}")
+    draw(record, FIGURE)
+    for path, content in ((ROOT / "README.md", summary(record)), (ROOT / "docs" / "benchmarks.md", details(record))):
+        write_text(path, between_markers(path.read_text(encoding="utf-8"), content, path))
+
+
+if __name__ == "__main__":
+    publish(SpeedRecord.read(RECORD))

@@ -1,0 +1,183 @@
+"""Tables of a record: every ratio is between times of the same process."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from benchmarks.competitors import COMPETITORS
+from benchmarks.problems import Case
+from benchmarks.record import SpeedRecord
+from benchmarks.timing import Json
+
+NOTHING = "–"
+
+
+class Table(NamedTuple):
+    """What is shown, as text."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+
+    def markdown(self) -> str:
+        """The rows as a Markdown table; numbers to the right."""
+        rule = ["---"] + ["---:"] * (len(self.columns) - 1)
+        return "\n".join("| " + " | ".join(cells) + " |" for cells in (self.columns, rule, *self.rows)) + "\n"
+
+
+def best(times: Json, who: str, what: str) -> float | None:
+    """Seconds of the best repetition; None if it was not measured."""
+    return float(times[who][what]["best"]) if who in times and what in times[who] else None
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Three significant digits."""
+    return NOTHING if seconds is None else f"{1e3 * seconds:.3g}" if seconds < 1 else f"{1e3 * seconds:.0f}"
+
+
+def microseconds(seconds: float | None) -> str:
+    """Three significant digits."""
+    return milliseconds(None if seconds is None else 1e3 * seconds)
+
+
+def ratio(slower: float | None, faster: float | None) -> str:
+    """How many times as fast."""
+    return NOTHING if slower is None or faster is None else f"{slower / faster:.1f} ×"
+
+
+def share(flop: int, seconds: float | None, peak: float) -> float | None:
+    """Per cent of the peak."""
+    return None if seconds is None else 100 * flop / seconds / peak
+
+
+def percent(value: float | None) -> str:
+    return NOTHING if value is None else f"{value:.0f} %"
+
+
+def pair(first: str, second: str) -> str:
+    return NOTHING if first == second == NOTHING else f"{first} / {second}"
+
+
+def operator_row(measured: Json) -> tuple[str, ...]:
+    """Sizes, native times, how much of the peak they are, and the other competitors as multiples."""
+    case, times = Case(**measured["case"]), measured["times"]
+    forward, training, backward = (best(times, "native", what) for what in ("forward", "training", "backward"))
+    others = [
+        pair(ratio(best(times, name, "forward"), forward), ratio(best(times, name, "training"), training))
+        for name in COMPETITORS
+        if name != "native"
+    ]
+    return (
+        f"{case.batch}, {case.heads}, {case.steps}, {case.key_dim}, {case.value_dim}",
+        str(measured["threads"]),
+        f"{measured['gemm'] / 1e9:.0f}",
+        pair(milliseconds(forward), milliseconds(training)),
+        percent(share(case.forward_flop, forward, measured["gemm"])),
+        percent(share(case.backward_flop, backward, measured["gemm"])),
+        *others,
+    )
+
+
+OPERATOR_COLUMNS = (
+    "b, h, t, k, v",
+    "threads",
+    "GEMM GFLOP/s",
+    "native ms",
+    "forward of peak",
+    "backward of peak",
+    "faster than chunked",
+    "than transformers",
+    "than SDPA",
+)
+
+
+def operators(record: SpeedRecord) -> Table:
+    """Everything about the operator."""
+    rows = [operator_row(measured) for measured in record.kind("operator")]
+    return Table("The operator: forward / forward + backward", OPERATOR_COLUMNS, rows)
+
+
+def headline(record: SpeedRecord) -> Table:
+    """The operator at t = 1024 on two threads."""
+    chosen = [m for m in record.kind("operator") if m["threads"] == 2 and m["case"]["steps"] == 1024]
+    columns = tuple(name for name in OPERATOR_COLUMNS if name not in ("threads", "GEMM GFLOP/s"))
+    rows = [(row[0], *row[3:]) for row in map(operator_row, chosen)]
+    return Table("Forward / forward + backward", columns, rows)
+
+
+def lengths(record: SpeedRecord) -> Table:
+    """Time per token of the native backend, and how far from that of t = 1024."""
+    rows = []
+    for measured in record.kind("length"):
+        for steps in measured["times"]:
+            cells: list[str] = []
+            for what in ("forward", "training"):
+                here, reference = (per_token(measured, n, what) for n in (steps, "1024"))
+                off = NOTHING if here is None or reference is None else f"{100 * (here / reference - 1):+.0f} %"
+                cells += [microseconds(here), off]
+            rows.append((steps, str(measured["threads"]), *cells))
+    columns = ("t", "threads", "forward µs per token", "against 1024", "training µs per token", "against 1024")
+    return Table("Cost per token by length, native, b = 1, h = 8, k = v = 64", columns, rows)
+
+
+def per_token(measured: Json, steps: str, what: str) -> float | None:
+    """Seconds per token of all sequences."""
+    seconds = best(measured["times"], steps, what)
+    return None if seconds is None else seconds / (int(steps) * measured["batch"])
+
+
+def decoding(record: SpeedRecord) -> Table:
+    """Single steps, and the native step against each."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "decoding"):
+        native = best(measured["times"], "native step", "step")
+        for name in measured["times"]:
+            seconds = best(measured["times"], name, "step")
+            rows.append((name, microseconds(seconds), ratio(seconds, native)))
+    return Table("One step, b = 1, h = 8, k = v = 64, no gradients", ("step", "µs", "native is faster by"), rows)
+
+
+def stacks(record: SpeedRecord) -> Table:
+    """Training steps of the small Transformer."""
+    rows = []
+    for measured in record.kind("stack"):
+        softmax = best(measured["times"], "softmax", "training")
+        for name in measured["times"]:
+            seconds = best(measured["times"], name, "training")
+            rows.append((name, str(measured["threads"]), milliseconds(seconds), ratio(softmax, seconds)))
+    columns = ("attention", "threads", "training step ms", "faster than softmax")
+    return Table("A training step: 4 layers, 256 wide, 8 heads, batch 4, t = 1024", columns, rows)
+
+
+def layer_parts(record: SpeedRecord) -> Table:
+    """Where the time of a layer goes."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "layer parts"):
+        for name in measured["times"]:
+            whole = best(measured["times"], f"{name.partition(':')[0]}: whole layer", "training")
+            forward, backward, training = (
+                best(measured["times"], name, what) for what in ("forward", "backward", "training")
+            )
+            rows.append((name, milliseconds(forward), milliseconds(backward), percent(share_of(training, whole))))
+    return Table("Inside one layer", ("part", "forward ms", "backward ms", "of the layer"), rows)
+
+
+def share_of(part: float | None, whole: float | None) -> float | None:
+    return None if part is None or whole is None else 100 * part / whole
+
+
+def memory(record: SpeedRecord) -> Table:
+    """Peak memory on top of the inputs, a row per case and pass, a column per competitor."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for measured in record.kind("memory"):
+        case = Case(**measured["case"])
+        row = (f"{case.batch}, {case.heads}, {case.steps}", "training" if measured["training"] else "forward")
+        cell = f"{measured['bytes'] / 2**20:.0f}" if "bytes" in measured else NOTHING
+        found.setdefault(row, {})[measured["competitor"]] = cell
+    rows = [(*row, *(cells.get(name, NOTHING) for name in COMPETITORS)) for row, cells in found.items()]
+    return Table("Peak memory beyond the inputs in MiB, k = v = 64", ("b, h, t", "pass", *COMPETITORS), rows)
+
+
+def all_tables(record: SpeedRecord) -> Iterable[Table]:
+    """Every table that has rows."""
+    made = (operators, lengths, decoding, stacks, layer_parts, memory)
+    return [table for make in made if (table := make(record)).rows]
