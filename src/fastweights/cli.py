@@ -5,7 +5,9 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated, Literal
 
+from tyro.conf import Positional, UseAppendAction, arg
 from tyro.extras import subcommand_cli_from_dict
 
 from fastweights import __version__
@@ -49,7 +51,75 @@ def doctor() -> None:
     print_table("Backends", ("backend", "status", "note"), environment.backend_rows())
 
 
-COMMANDS: dict[str, Callable[..., None]] = {"demo": demo, "list": list_components, "doctor": doctor}
+def run(
+    setting: Positional[Literal["capacity", "overwriting"]],
+    model: str = "dpfp1",
+    rule: str | None = None,
+    changes: Annotated[tuple[str, ...], arg(name="set", metavar="FIELD=VALUE"), UseAppendAction] = (),
+    results: Path | None = None,
+) -> None:
+    """Train one memory on one of the paper's synthetic tasks and record how it went.
+
+    Args:
+        setting: capacity (every key once) or overwriting (keys come again with new values).
+        model: where to start from: softmax, elu, dpfp1 … dpfp3, favor64 … favor512, tanh.
+        rule: sum, delta, schlag2021 or schlag2021-nolayernorm; the task's usual one if absent.
+        changes: change any field of the run, as in --set num_keys=50 --set attention.feature_map.nu=2.
+        results: folder for the record; results/ in the repository, fastweights-results/ elsewhere.
+    """
+    from fastweights.experiments import commands
+
+    commands.run(setting, model, rule, changes, results)
+
+
+def reproduce(
+    figures: Positional[tuple[Literal["figure1", "figure2", "figure3", "figure4", "figure5"], ...]],
+    quick: bool = False,
+    seeds: tuple[int, ...] = (),
+    results: Path | None = None,
+    jobs: int | None = None,
+) -> None:
+    """Run what figures of the paper need and make the report; given again, it goes on where it was.
+
+    Args:
+        figures: which ones.
+        quick: a few sizes and models: minutes instead of hours.
+        seeds: seeds to run; those of the figure if absent.
+        results: folder for the records; results/ in the repository, fastweights-results/ elsewhere.
+        jobs: how many runs side by side; one per core if absent.
+    """
+    from fastweights.experiments import commands
+
+    commands.reproduce(figures, quick, seeds, results, jobs)
+
+
+def report(
+    results: Path | None = None,
+    out: Path = Path("fastweights-report"),
+    update: tuple[Path, ...] = (),
+    figures: Path | None = None,
+) -> None:
+    """Make one HTML file, and the figures as PNG and SVG, from records.
+
+    Args:
+        results: folder with the records; results/ in the repository, fastweights-results/ elsewhere.
+        out: folder for report.html and its figures.
+        update: Markdown files whose marked tables are filled in.
+        figures: another folder that gets the figures.
+    """
+    from fastweights.experiments import commands
+
+    commands.report(results, out, update, figures)
+
+
+COMMANDS: dict[str, Callable[..., None]] = {
+    "demo": demo,
+    "run": run,
+    "reproduce": reproduce,
+    "report": report,
+    "list": list_components,
+    "doctor": doctor,
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,7 +1,7 @@
-"""Records: what remains of a finished run. One small JSON file each; tables, figures and verdicts come from these alone.
+"""Records: what remains of a finished run, one small JSON file each. Tables, figures and verdicts come from these.
 
-    RESULTS/runs/NAME/            a run at work: config.json, environment.json, metrics.jsonl, checkpoint, result.json
-    RESULTS/records/NAME.json     the same run when it is done: config, result, environment and the curve in columns
+RESULTS/runs/NAME/            a run at work: config.json, environment.json, metrics.jsonl, checkpoint, result.json
+RESULTS/records/NAME.json     the same run when it is done: config, result, environment and the curve in columns
 """
 
 import json
@@ -49,19 +49,19 @@ def read_record(path: Path) -> Record:
     fields = read_json(path)
     if fields.get("format") != FORMAT:
         raise ValueError(f"{path}: not a record of format {FORMAT}, its format is {fields.get('format')!r}")
-    parts = {name: fields.get(name) for name in ("config", "result", "curve", "environment")}
-    for name, part in parts.items():
-        if not isinstance(part, dict):
-            raise ValueError(f"{path}: corrupted record, {name!r} should be an object, it is {part!r:.40}")
-    columns = parts["curve"].values()
+    parts: list[Any] = [fields.get(name) for name in ("config", "result", "curve", "environment")]
+    if not all(isinstance(part, dict) for part in parts):
+        raise ValueError(f"{path}: corrupted record, config, result, curve and environment should be objects")
+    config, result, curve, environment = parts
+    columns = list(curve.values())
     if not all(isinstance(column, list) and all(map(is_number, column)) for column in columns):
         raise ValueError(f"{path}: corrupted record, 'curve' should hold columns of numbers")
     if len({len(column) for column in columns}) > 1:
         raise ValueError(f"{path}: corrupted record, the columns of 'curve' differ in length")
     for name in ("best_loss", "last_loss", "steps"):
-        if not is_number(parts["result"].get(name, "missing")):
+        if not is_number(result.get(name, "missing")):
             raise ValueError(f"{path}: corrupted record, 'result' has no number {name!r}")
-    return Record(**parts)
+    return Record(config, result, curve, environment)
 
 
 def read_records(results: Path) -> dict[Path, Record]:

@@ -1,0 +1,114 @@
+"""What the verbs of the command line for the synthetic experiments do."""
+
+import os
+import signal
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+from rich.text import Text
+
+from fastweights.data.retrieval import Setting
+from fastweights.experiments import paper_report
+from fastweights.experiments.retrieval import PROTOCOLS, RetrievalRun, preset
+from fastweights.experiments.retrieval_run import CODEC
+from fastweights.experiments.runs import carry_out, load, name_of
+from fastweights.experiments.sweep import sweep
+from fastweights.reporting.progress import ending
+from fastweights.reporting.records import check_results_folder, record_path
+
+STARTING_POINT = {"capacity": ("sum", 20), "overwriting": ("delta", 20)}
+"""Rule and S of a run of which nothing else is said."""
+
+
+def run(setting: Setting, model: str, rule: str | None, changes: Sequence[str], results: Path | None) -> None:
+    """Train one model, unless its record is there already, and say how it ended and where the record is."""
+    results = results or default_results()
+    check_results_folder(results)
+    wanted = configured(setting, model, rule, changes)
+    console = Console(highlight=False)
+    record = load(results).get(wanted)
+    if record is None:
+        console.print(Text(f"running {wanted.slug}"))
+        end_on_termination()
+
+        def show(step: int, loss: float, steps_per_second: float) -> None:
+            line = f"step {step} loss {loss:.4g} ({steps_per_second:.0f} steps/s)"
+            console.print(Text(line), end="\r" if console.is_terminal else "\n")
+
+        record = carry_out(wanted, results, on_progress=show)
+        if record is None:
+            raise ValueError(f"another process is working on {name_of(wanted)}")
+    console.print(Text(f"{wanted.slug}: {ending(record.result)}"))
+    console.print(Text(f"The record is {record_path(results, name_of(wanted))}"))
+    console.print(Text(f"Try next: fastweights report --results {results}"))
+
+
+def configured(setting: Setting, model: str, rule: str | None, changes: Sequence[str]) -> RetrievalRun:
+    """The run that the options describe, starting from the paper's."""
+    usual_rule, num_keys = STARTING_POINT[setting]
+    described = preset(setting, model, rule or usual_rule, num_keys)
+    for change in changes:
+        path, equals, value = change.partition("=")
+        if not equals:
+            raise ValueError(f"--set: expected FIELD=VALUE, got {change!r}")
+        if path == "protocol" and value in PROTOCOLS:
+            described = CODEC.from_plain(
+                RetrievalRun, {**described.to_dict(), "protocol": CODEC.to_plain(PROTOCOLS[value])}
+            )
+        else:
+            described = CODEC.override(described, path, value)
+    return described
+
+
+def reproduce(
+    figures: Sequence[str], quick: bool, seeds: tuple[int, ...], results: Path | None, jobs: int | None
+) -> None:
+    """Run what the figures need and have no record of, then make the report."""
+    results = results or default_results()
+    runs: list[RetrievalRun] = []
+    for name in figures:
+        module = paper_report.figure_module(name)
+        runs += module.runs(quick, seeds or module.SEEDS)
+    end_on_termination()
+    title = " ".join(["fastweights reproduce", *figures, *(["--quick"] if quick else [])])
+    sweep(runs, results, jobs=jobs or cores(), title=title)
+    report(results, Path("fastweights-report"), (), None)
+
+
+def report(results: Path | None, out: Path, update: Sequence[Path], figures: Path | None) -> None:
+    """Make the report, and fill in other files if asked to."""
+    results = results or default_results()
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out: {out} is a file, a folder is needed")
+    path = paper_report.make_report(results, out)
+    if update or figures is not None:
+        paper_report.update_files(results, update, figures or out / "figures")
+    print(f"The report is {path}")
+
+
+def default_results() -> Path:
+    """results/ in the repository of this package, where records are kept; a folder of one's own elsewhere."""
+    project = Path("pyproject.toml")
+    if project.is_file():
+        with project.open("rb") as file:
+            name = tomllib.load(file).get("project", {}).get("name")
+        if name == "fastweights":
+            return Path("results")
+    return Path("fastweights-results")
+
+
+def cores() -> int:
+    """How many processes can run at the same time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def end_on_termination() -> None:
+    """A polite request to end (SIGTERM) leaves checkpoints as Ctrl-C does."""
+
+    def end(signum: int, frame: FrameType | None) -> None:
+        raise SystemExit(128 + signum)
+
+    signal.signal(signal.SIGTERM, end)

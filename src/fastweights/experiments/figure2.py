@@ -1,0 +1,88 @@
+"""Figure 2: how many associations a memory holds, by feature map (setting 1, sum rule)."""
+
+from fastweights.experiments.retrieval import PUBLISHED, RetrievalRun, preset
+from fastweights.experiments.runs import Records, outcomes
+from fastweights.reporting.claim import NEARLY_SOLVED, number
+from fastweights.reporting.figures.capacity import figure2
+from fastweights.reporting.figures.series import CAPACITY, FEATURE_DIMS
+from fastweights.reporting.outcomes import Outcomes, published
+from fastweights.reporting.report import Section, Table
+
+SEEDS = (1,)
+SIZES = (20, 40, 60, 80, 100, 120, 140, 180, 220, 260, 300, 340, 380, 420, 480, 540, 600)
+MODELS = ("softmax", "elu", "dpfp1", "dpfp2", "dpfp3", "favor64", "favor128")
+SMALL_SIZES = SIZES[: SIZES.index(140) + 1]
+"""FAVOR+ 512 is slow, and beyond these sizes its loss is 0.5 as published."""
+STABILISED_SIZES = (20, 60, 100, 140, 180, 220, 260, 300, 380, 600)
+QUICK_SIZES, QUICK_MODELS = (20, 60, 100, 140, 220), ("softmax", "elu", "dpfp1", "dpfp2", "favor64")
+
+
+def runs(quick: bool = False, seeds: tuple[int, ...] = SEEDS) -> list[RetrievalRun]:
+    """Every model at every size; `quick` takes five of each."""
+    if quick:
+        grid = [(model, size) for model in QUICK_MODELS for size in QUICK_SIZES]
+    else:
+        grid = [(model, size) for model in MODELS for size in SIZES]
+        grid += [("favor512", size) for size in SMALL_SIZES]
+        grid += [("favor128-stabilised", size) for size in STABILISED_SIZES]
+    return [preset("capacity", model, "sum", size, seed, PUBLISHED) for seed in seeds for model, size in grid]
+
+
+def report(records: Records) -> Section:
+    """The figure, and how far our runs are from the published ones."""
+    ours = outcomes(records).where(setting="capacity")
+    theirs = published().where(setting="capacity")
+    return Section(
+        "Figure 2: capacity",
+        (
+            "S keys are written once each with S values, then one key is asked for. A matrix with d_dot columns "
+            "cannot hold more than d_dot associations apart; the loss rises along the rank bound once S passes it.",
+        ),
+        (figure2(ours, theirs),),
+        (capacity_table(ours, theirs),),
+    )
+
+
+def capacity_table(ours: Outcomes, theirs: Outcomes) -> Table:
+    """For each model the largest S that is nearly solved, and the loss at the largest S, against the published runs."""
+    rows = []
+    for model, series in CAPACITY.items():
+        found = ours.where(model=model)
+        # The published grid is finer: only sizes that both have can be compared.
+        known = theirs.where(model=model).on(found.sizes())
+        if not found:
+            continue
+        largest = found.sizes()[-1]
+        rows.append(
+            (
+                series.label,
+                str(FEATURE_DIMS.get(model, "∞")),
+                size_or_none(known) if known else "–",
+                size_or_none(found),
+                str(largest),
+                number(known.best(largest)) if known else "–",
+                number(found.best(largest)),
+                f"{len(found.sizes())} of {len(SIZES)}",
+            )
+        )
+    return Table(
+        "capacity",
+        f"Largest S with a best loss of at most {NEARLY_SOLVED}, and the best loss at the largest S that was run.",
+        (
+            "model",
+            "d_dot",
+            f"largest S ≤ {NEARLY_SOLVED}, published",
+            "ours",
+            "largest S run",
+            "loss there, published",
+            "ours",
+            "sizes run",
+        ),
+        tuple(rows),
+    )
+
+
+def size_or_none(found: Outcomes) -> str:
+    """The largest S that is nearly solved."""
+    size = found.largest_solved(NEARLY_SOLVED)
+    return "none" if size is None else str(size)

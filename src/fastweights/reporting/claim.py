@@ -1,0 +1,58 @@
+"""A claim of the paper and how it is judged: by one stated rule, on the published runs and on ours alike."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from fastweights.reporting.outcomes import Outcomes
+
+Verdict = Literal["holds", "holds in part", "does not hold", "not run yet"]
+
+SOLVED = 0.001
+"""The loss at which training stops."""
+NEARLY_SOLVED = 0.01
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What some runs say about a claim."""
+
+    verdict: Verdict
+    evidence: str
+
+
+NOT_RUN = Finding("not run yet", "no runs")
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the paper says, where, the rule that decides, and what should be known beside the verdict."""
+
+    name: str
+    where: str
+    says: str
+    rule: str
+    judge: Callable[[Outcomes], Finding]
+    remark: str = ""
+
+
+def decide(parts: Iterable[bool], evidence: str) -> Finding:
+    """All parts hold, some, or none."""
+    held = list(parts)
+    if not held:
+        return NOT_RUN
+    if all(held):
+        return Finding("holds", evidence)
+    return Finding("holds in part" if any(held) else "does not hold", evidence)
+
+
+def number(loss: float) -> str:
+    """A loss with as many digits as mean something."""
+    if loss != loss:
+        return "not a number"
+    return f"{loss:.3f}" if loss >= 0.01 else f"{loss:.2g}"
+
+
+def sizes(values: Iterable[int]) -> str:
+    """Values of S as a list in words."""
+    return ", ".join(str(value) for value in values) or "none"

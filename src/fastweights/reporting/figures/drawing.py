@@ -1,0 +1,78 @@
+"""A figure as bytes: the same figure always gives the same file."""
+
+import base64
+import io
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.figure import Figure
+
+STYLE: Any = {
+    "font.family": "DejaVu Sans",
+    "font.size": 10.5,
+    "axes.titlesize": 11.5,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.color": "#e4e4e4",
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 9.5,
+    "lines.linewidth": 1.9,
+    "lines.markersize": 5.5,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "fastweights",
+}
+PIXELS_PER_INCH = 144
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure with its file name, caption, and description for those who cannot see it."""
+
+    name: str
+    figure: Figure
+    caption: str
+    description: str
+    raster: bool = False
+    """Whether the report embeds pixels; surfaces of thousands of polygons are smaller that way."""
+
+    def data_uri(self) -> str:
+        """The figure inside a URI, so that a page needs no other file."""
+        kind, content = ("png", self.png()) if self.raster else ("svg+xml", self.svg())
+        return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
+
+    def png(self) -> bytes:
+        return self._bytes("png", {"Software": None})
+
+    def svg(self) -> bytes:
+        return self._bytes("svg", {"Date": None, "Creator": None})
+
+    def save(self, folder: Path) -> None:
+        """Write NAME.png and NAME.svg."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{self.name}.png").write_bytes(self.png())
+        (folder / f"{self.name}.svg").write_bytes(self.svg())
+
+    def _bytes(self, kind: str, metadata: dict[str, None]) -> bytes:
+        buffer = io.BytesIO()
+        with mpl.rc_context(STYLE):
+            self.figure.savefig(buffer, format=kind, dpi=PIXELS_PER_INCH, metadata=metadata)
+        return buffer.getvalue()
+
+
+def draw(width: float, height: float, fill: Callable[[Figure], None]) -> Figure:
+    """A figure of the common style, filled by `fill`."""
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        fill(figure)
+        # Settled once, so that saving twice cannot move anything.
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")
+    return figure

@@ -1,0 +1,83 @@
+"""A report: sections of text, figures and tables as one HTML file that needs nothing else."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+from fastweights.reporting.figures.drawing import Drawing
+from fastweights.reporting.records import write_text
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows of text under column heads."""
+
+    name: str
+    """What the marker of the table in a Markdown file is called."""
+    caption: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def markdown(self) -> str:
+        """The table for a Markdown file; a bar inside a cell would end it."""
+        lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
+        return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of a report."""
+
+    title: str
+    text: tuple[str, ...] = ()
+    drawings: tuple[Drawing, ...] = ()
+    tables: tuple[Table, ...] = ()
+
+    @property
+    def anchor(self) -> str:
+        """The name by which the section is linked inside the page."""
+        return "-".join("".join(c if c.isalnum() else " " for c in self.title.lower()).split())
+
+
+@dataclass(frozen=True)
+class Report:
+    """A page: a title, a sentence or two, sections, and how it came about."""
+
+    title: str
+    summary: tuple[str, ...]
+    sections: tuple[Section, ...]
+    origin: str
+
+    def html(self) -> str:
+        """The whole page. Everything that came from a file or a user is escaped."""
+        environment = Environment(
+            loader=PackageLoader("fastweights.reporting", "."),
+            autoescape=select_autoescape(default=True, default_for_string=True),
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        return environment.get_template("report.html.jinja").render(report=self)
+
+    def save(self, folder: Path) -> Path:
+        """Write report.html, and every figure as PNG and SVG beside it."""
+        path = folder / "report.html"
+        write_text(path, self.html())
+        for section in self.sections:
+            for drawing in section.drawings:
+                drawing.save(folder / "figures")
+        return path
+
+
+def fill_markers(text: str, tables: dict[str, str]) -> str:
+    """Text with what stands between `<!-- NAME -->` and `<!-- end NAME -->` replaced, where it has such markers."""
+    for name, content in tables.items():
+        begin, end = f"<!-- {name} -->", f"<!-- end {name} -->"
+        if begin not in text:
+            continue
+        before, _, rest = text.partition(begin)
+        if end not in rest:
+            raise ValueError(f"marker {begin!r} has no {end!r} after it")
+        text = f"{before}{begin}\n\n{content}\n\n{end}{rest.partition(end)[2]}"
+    return text
