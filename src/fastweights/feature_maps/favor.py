@@ -60,7 +60,8 @@ class Favor(RandomFeatureMap):
             # Signs as if the diagonal of r were positive: only then are all rotations equally likely.
             rotations = q * r.diagonal(dim1=-2, dim2=-1).sign()[:, None, :]
             rows = rotations.reshape(-1, key_dim)[: self.num_features] * rows.norm(dim=-1, keepdim=True)
-        return rows.to(device)
+        # One layout for all draws: a copy read from a file must give the same products to the last bit.
+        return rows.contiguous().to(device)
 
     @override
     def __call__(self, x: Vectors, projection: Projection | None = None) -> Features:

@@ -3,14 +3,20 @@
 import math
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 from typing_extensions import override
 
 from fastweights.shapes import Inputs, Mask, Steps
 
 
+def frequencies(model_dim: int) -> Float[Tensor, " half"]:
+    """ω_j = 10000^(-j / (D/2))."""
+    return torch.exp(-math.log(10_000) * torch.arange(0, model_dim, 2) / model_dim)
+
+
 class SinusoidalPositions(nn.Module):
-    """x_i + [sin(i ω), cos(i ω)]  with  ω_j = 10000^(-j / (D/2)).
+    """x_i + [sin(i ω), cos(i ω)].
 
     `steps` is how many steps each sequence has seen before, as the state of a layer tells; padded steps do not count.
     """
@@ -21,8 +27,7 @@ class SinusoidalPositions(nn.Module):
         super().__init__()
         if model_dim < 2 or model_dim % 2:
             raise ValueError(f"model_dim: sinusoidal positions need an even number of components, got {model_dim}")
-        exponents = torch.arange(0, model_dim, 2) / model_dim
-        self.register_buffer("frequencies", torch.exp(-math.log(10_000) * exponents), persistent=False)
+        self.register_buffer("frequencies", frequencies(model_dim), persistent=False)
 
     @override
     def forward(self, x: Inputs, steps: Steps | None = None, mask: Mask | None = None) -> Inputs:

@@ -83,9 +83,15 @@ class LanguageModel(nn.Module):
         self, tokens: Int[Tensor, "b t"], states: list[Any] | None = None, mask: Mask | None = None
     ) -> tuple[Inputs, list[Any]]:
         """The hidden vectors that predict the next token at each position, and the state of every layer."""
+        return self.run(self.embedding(tokens), states, mask)
+
+    def run(
+        self, embedded: Inputs, states: list[Any] | None = None, mask: Mask | None = None
+    ) -> tuple[Inputs, list[Any]]:
+        """The same from embedded tokens on."""
         if states is not None and len(states) != len(self.blocks):
             raise ValueError(f"states: expected one for each of the {len(self.blocks)} layers, got {len(states)}")
-        x = self.embedding(tokens)
+        x = embedded
         if self.positions is not None:
             x = self.positions(x, None if states is None else states[0].steps, mask)
         x = self.dropout(x)

@@ -1,0 +1,39 @@
+"""The configuration of a language model as Hugging Face keeps it: in config.json, beside the weights."""
+
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from fastweights.models.language_model import LanguageModelConfig
+
+
+class FastWeightConfig(PreTrainedConfig):
+    """Our configuration as plain data under `language_model`, and what Hugging Face asks of any, taken from it."""
+
+    model_type = "fastweights"
+    keys_to_ignore_at_inference = ["past_key_values"]  # noqa: RUF012  named and typed by transformers
+
+    language_model: dict[str, Any] | None = None
+    use_cache: bool = True
+    # There is one table for both ends of the model, not two tables to tie.
+    tie_word_embeddings: bool = False
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        if self.language_model is None:
+            self.language_model = LanguageModelConfig(vocabulary_size=267_735).to_dict()
+        config = self.to_language_model_config()
+        self.vocab_size = config.vocabulary_size
+        self.hidden_size = config.model_dim
+        self.num_attention_heads = config.num_heads
+        self.num_hidden_layers = config.num_layers
+        super().__post_init__(**kwargs)
+
+    @classmethod
+    def of(cls, config: LanguageModelConfig, **others: Any) -> "FastWeightConfig":
+        """The Hugging Face form of a configuration; `others` are fields such as eos_token_id."""
+        return cls(language_model=config.to_dict(), **others)
+
+    def to_language_model_config(self) -> LanguageModelConfig:
+        """Our own form of it."""
+        assert self.language_model is not None
+        return LanguageModelConfig.from_dict(self.language_model)

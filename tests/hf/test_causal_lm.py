@@ -1,0 +1,142 @@
+"""The Hugging Face model: the logits of our own, generation with and without cache, padding, saving and loading."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+from torch.testing import assert_close
+from transformers import AutoModelForCausalLM, DynamicCache
+
+from fastweights.feature_maps import Favor
+from fastweights.hf import FastWeightCache, FastWeightConfig, FastWeightForCausalLM
+from fastweights.memory import AttentionNormalisation, NoNormalisation
+from fastweights.models.attention_choice import AttentionChoice, FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.language_model import LanguageModel, LanguageModelConfig
+from fastweights.update_rules import SumRule
+
+CHOICES = {
+    "delta": FastWeightChoice(),
+    "delta-attention-normalised": FastWeightChoice(attention_normalisation=AttentionNormalisation()),
+    "performer": FastWeightChoice(Favor(8), SumRule(), NoNormalisation(), AttentionNormalisation()),
+    "softmax": SoftmaxChoice(),
+    "transformer-xl": RelativeChoice(memory_length=64),
+}
+GREEDY: dict[str, Any] = {"max_new_tokens": 12, "do_sample": False}
+
+
+def example(choice: AttentionChoice, positions: bool = True) -> tuple[FastWeightForCausalLM, Tensor]:
+    torch.manual_seed(0)
+    config = LanguageModelConfig(
+        vocabulary_size=60, model_dim=32, num_heads=2, num_layers=2, feed_forward_dim=64, cutoffs=(20,),
+        attention=choice, positions=positions,
+    )  # fmt: skip
+    model = LanguageModel(config).eval()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    wrapped = FastWeightForCausalLM.of(model, eos_token_id=0, pad_token_id=1, bos_token_id=2)
+    return wrapped, torch.randint(3, 60, (2, 7))
+
+
+@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+class TestEveryAttention:
+    def test_logits_are_those_of_our_own_model(self, choice: AttentionChoice) -> None:
+        model, tokens = example(choice)
+        hidden, _ = model.model(tokens)
+        assert torch.equal(model(tokens).logits, model.model.log_probabilities(hidden))
+
+    @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"num_beams": 2, "num_return_sequences": 2}])
+    def test_cached_generation_equals_uncached(self, choice: AttentionChoice, options: dict[str, Any]) -> None:
+        model, tokens = example(choice)
+        cached = model.generate(tokens, **GREEDY, **options)
+        assert torch.equal(cached, model.generate(tokens, use_cache=False, **GREEDY, **options))
+
+    def test_sampled_generation_equals_uncached(self, choice: AttentionChoice) -> None:
+        model, tokens = example(choice)
+        options = {"max_new_tokens": 12, "do_sample": True, "num_return_sequences": 3}
+        torch.manual_seed(1)
+        cached = model.generate(tokens, **options)
+        torch.manual_seed(1)
+        assert torch.equal(cached, model.generate(tokens, use_cache=False, **options))
+
+    @pytest.mark.parametrize("batch", [1, 2])
+    def test_left_padding_changes_nothing(self, choice: AttentionChoice, batch: int) -> None:
+        model, tokens = example(choice)
+        tokens = tokens[:batch]
+        padded = torch.cat([torch.ones(batch, 3, dtype=torch.int64), tokens], dim=1)
+        mask = (torch.arange(10) >= 3).long().expand(batch, 10)
+        assert torch.equal(
+            model.generate(padded, attention_mask=mask, **GREEDY)[:, 3:], model.generate(tokens, **GREEDY)
+        )
+
+    def test_right_and_inner_padding_change_nothing(self, choice: AttentionChoice) -> None:
+        if isinstance(choice, RelativeChoice):
+            pytest.skip("Transformer-XL counts distances over padded positions as well")
+        model, tokens = example(choice)
+        real = torch.tensor([0, 1, 2, 5, 6, 7, 9])
+        padded = torch.ones(2, 12, dtype=torch.int64)
+        padded[:, real] = tokens
+        mask = torch.zeros(2, 12, dtype=torch.int64)
+        mask[:, real] = 1
+        assert_close(model(padded, attention_mask=mask).logits[:, real], model(tokens).logits, rtol=1e-5, atol=1e-5)
+
+    def test_generation_goes_on_from_a_returned_cache(self, choice: AttentionChoice) -> None:
+        model, tokens = example(choice)
+        expected = model.generate(tokens, **GREEDY)
+        cache = model(tokens[:, :5], use_cache=True).past_key_values
+        assert cache.get_seq_length() == 5
+        assert torch.equal(model.generate(tokens, past_key_values=cache, **GREEDY), expected)
+
+    def test_saved_and_loaded_model_is_identical(self, choice: AttentionChoice, tmp_path: Path) -> None:
+        model, tokens = example(choice)
+        model.save_pretrained(tmp_path)
+        loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
+        assert isinstance(loaded, FastWeightForCausalLM)
+        assert torch.equal(loaded(tokens).logits, model(tokens).logits)
+        assert {path.suffix for path in tmp_path.iterdir()} <= {".json", ".safetensors"}
+
+    def test_embedded_inputs_give_the_same_logits(self, choice: AttentionChoice) -> None:
+        model, tokens = example(choice)
+        embedded = model.get_input_embeddings()(tokens)
+        assert torch.equal(model(inputs_embeds=embedded).logits, model(tokens).logits)
+
+
+def test_loss_is_the_mean_over_counted_labels() -> None:
+    model, tokens = example(CHOICES["delta"])
+    labels = tokens.clone()
+    labels[0, :4] = -100
+    log_p = model(tokens).logits[:, :-1].gather(-1, tokens[:, 1:, None])[..., 0]
+    assert_close(model(tokens, labels=labels).loss, -log_p[labels[:, 1:] != -100].mean())
+
+
+def test_memory_does_not_grow() -> None:
+    model, tokens = example(CHOICES["delta"], positions=False)
+    cache = FastWeightCache(2)
+    sizes = set()
+    for step in range(20):
+        model(tokens[:, step % 7, None], past_key_values=cache, use_cache=True)
+        sizes.add(sum(state.weights.numel() for state in cache.states or []))
+    assert len(sizes) == 1
+    assert cache.get_seq_length() == 20
+
+
+@torch.no_grad()
+def test_a_copied_cache_is_independent() -> None:
+    model, tokens = example(CHOICES["delta"])
+    cache = model(tokens, use_cache=True).past_key_values
+    expected = model(tokens[:, :1], past_key_values=copy.deepcopy(cache)).logits
+    assert torch.equal(model(tokens[:, :1], past_key_values=copy.deepcopy(cache)).logits, expected)
+
+
+def test_what_cannot_be_done_is_refused() -> None:
+    model, tokens = example(CHOICES["delta"])
+    with pytest.raises(ValueError, match="expected a FastWeightCache"):
+        model(tokens, past_key_values=DynamicCache())
+    with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):
+        model()
+    with pytest.raises(ValueError, match="cannot go back to an earlier step"):
+        model(tokens, use_cache=True).past_key_values.crop(1)
+    with pytest.raises(ValueError, match="unknown field 'widht'"):
+        FastWeightConfig(language_model={"widht": 3})
