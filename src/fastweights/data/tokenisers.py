@@ -201,7 +201,7 @@ class Vocabulary:
         name = next(name for name, splitter in SPLITTERS.items() if isinstance(self.splitter, splitter))
         plain: dict[str, Any] = {"splitter": name, "symbols": self.symbols}
         if isinstance(self.splitter, BytePairs):
-            plain["model"] = self.splitter.model
+            plain |= {"vocabulary_size": self.splitter.vocabulary_size, "model": self.splitter.model}
         return json.dumps(plain, ensure_ascii=False)
 
     @classmethod
@@ -217,7 +217,7 @@ class Vocabulary:
         if plain.get("splitter") not in SPLITTERS:
             raise ValueError(f"unknown splitter {plain.get('splitter')!r}; possible: {', '.join(SPLITTERS)}")
         if plain["splitter"] == "bpe":
-            return cls(BytePairs(max(len(symbols), 256), str(plain.get("model", ""))), tuple(symbols))
+            return cls(BytePairs(int(plain.get("vocabulary_size", 0)), str(plain.get("model", ""))), tuple(symbols))
         return cls(SPLITTERS[plain["splitter"]](), tuple(symbols))
 
 

@@ -67,5 +67,8 @@ class _WalkBack(torch.autograd.Function):
             walker = walker + keys[:, n].mT @ (strengths[:, n] * errors[:, n])
         weights, d_retrieved = strengths * retrieved, strengths * errors
         later, earlier = (d_retrieved @ weights.mT).triu(1), (weights @ d_retrieved.mT).tril(-1)
-        d_keys = d_retrieved @ ends.mT - weights @ starts.mT - (later + earlier) @ keys
-        return d_keys, walker, (retrieved * errors).sum(dim=-1, keepdim=True)
+        # ∂k_t = ∂c_t p_t - w_t g_{t-1}, where p and g are what comes from outside the block and the rest from its keys.
+        d_keys = (d_retrieved @ ends.mT).flatten(0, 1)
+        d_keys.baddbmm_(weights.flatten(0, 1), starts.mT.flatten(0, 1), alpha=-1)
+        d_keys.baddbmm_((later + earlier).flatten(0, 1), keys.flatten(0, 1), alpha=-1)
+        return d_keys.view_as(keys), walker, (retrieved * errors).sum(dim=-1, keepdim=True)

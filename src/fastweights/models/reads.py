@@ -25,7 +25,7 @@ from fastweights.memory import (
     Writes,
     run_rule,
 )
-from fastweights.models.clamped_memory import clamped_memory
+from fastweights.models.clamped_read import clamped_reads
 from fastweights.models.delta_read import delta_read_weights
 from fastweights.models.dpfp_read import dpfp_products
 from fastweights.shapes import Features, Projection, Vectors
@@ -103,8 +103,8 @@ class FastWeightRead(Attention):
         keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
         if isinstance(self.update_rule, DeltaRule):
             return pairs.weighted_values(delta_read_weights(keys, queries, pairs.strengths))
-        memory = clamped_memory(keys, pairs.one_hot_values(), pairs.strengths, self.clamp_first_write)
-        reads = queries @ memory.mT
+        values = pairs.one_hot_values()
+        reads = clamped_reads(keys, queries, values, pairs.strengths, self.clamp_first_write)
         return layer_norm(reads, reads.shape[-1:]) if self.update_rule.layer_norm else reads
 
     def read_by_definition(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
