@@ -27,9 +27,9 @@ class World:
         size, rank, local_rank = (
             int(os.environ.get(name, default)) for name, default in (("WORLD_SIZE", 1), ("RANK", 0), ("LOCAL_RANK", 0))
         )
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        place = torch.device("cuda", local_rank) if device == "cuda" else torch.device(device)
+        place = cls.device_named(device)
+        if place == torch.device("cuda"):
+            place = torch.device("cuda", local_rank)
         if size == 1:
             yield cls(device=place)
             return
@@ -40,6 +40,16 @@ class World:
             yield cls(rank, size, place)
         finally:
             distributed.destroy_process_group()
+
+    @staticmethod
+    def device_named(name: str) -> torch.device:
+        """A device by its name in torch; `auto` is a GPU if there is one."""
+        if name == "auto":
+            name = "cuda" if torch.cuda.is_available() else "cpu"
+        try:
+            return torch.device(name)
+        except RuntimeError as error:
+            raise ValueError(f"device: {name!r} is none; possible: auto, cpu, cuda, cuda:1, …") from error
 
     @property
     def first(self) -> bool:

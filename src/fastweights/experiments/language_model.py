@@ -1,0 +1,153 @@
+"""The commands about language models: train one, measure its perplexity, let it write."""
+
+import json
+import signal
+import sys
+from itertools import islice
+from pathlib import Path
+
+import torch
+
+from fastweights.data.text import Corpus, open_corpus
+from fastweights.data.tokenisers import END_OF_LINE, BytePairs, Characters, Splitter, Vocabulary, Words
+from fastweights.evaluation import perplexity
+from fastweights.evaluation.generate import Sampling
+from fastweights.evaluation.generate import generate as continuation
+from fastweights.evaluation.perplexity import CarriedState, Context, IndependentSegments, Score, SlidingWindow
+from fastweights.experiments.language_model_options import EvaluateOptions, GenerateOptions, TrainOptions
+from fastweights.experiments.language_model_run import LanguageModelRun, load_run, preset_run, train_run
+from fastweights.experiments.training_display import TrainingDisplay
+from fastweights.training.config import Upkeep
+from fastweights.training.distributed import World
+from fastweights.training.loop import NotFiniteError
+from fastweights.training.run_directory import read_json
+
+
+def train(options: TrainOptions) -> None:
+    """The command: train, show how it goes, and end with a line that says where the run is."""
+    _set_threads(options.threads)
+    with World.join(options.device) as world:
+        splitter = _splitter(options.tokens, options.vocabulary_size)
+        if world.first:
+            corpus = open_corpus(options.data, splitter, options.cache)
+        world.from_first(0)
+        corpus = open_corpus(options.data, splitter, options.cache)
+        run = preset_run(options.preset, corpus).changed(*options.set)
+        upkeep = Upkeep(options.save_every_steps, options.save_every_seconds, when_not_finite=options.when_not_finite)
+        display = TrainingDisplay(corpus.vocabulary.splitter.unit, quiet=not world.first)
+        try:
+            outcome = train_run(
+                run, corpus, options.out, upkeep=upkeep, world=world, display=display, source=options.data
+            )
+        except NotFiniteError as error:
+            raise ValueError(f"{options.out}: {error}") from error
+    if outcome is None:
+        display.say(f"{options.out}: this run is finished; its result is in {options.out / 'result.json'}")
+    elif outcome.finished:
+        display.say(f"{options.out}: finished; try `fastweights generate {options.out}`")
+    else:
+        name = signal.Signals(outcome.signal or signal.SIGTERM).name
+        display.say(f"{options.out}: stopped by {name} after step {outcome.journal.step}, all of it saved")
+        sys.exit(128 + (outcome.signal or signal.SIGTERM))
+
+
+def evaluate_run(
+    path: Path, corpus: Corpus, options: EvaluateOptions, display: TrainingDisplay | None = None
+) -> tuple[Score, int]:
+    """The score of a run's model on a split, and the step of the checkpoint that was used."""
+    model, run, checkpoint = load_run(path, options.checkpoint)
+    if run.text != corpus.digest:
+        raise ValueError(f"{path}: trained on another text, or on the same one split in another way")
+    device = World.device_named(options.device)
+    model.to(device)
+    tokens = corpus.split(options.split)[: options.limit]
+    context = _context(options, run)
+    on_progress = (lambda done, total: None) if display is None else display.count
+    score = perplexity.evaluate(model, tokens, context, device=device, on_progress=on_progress)
+    assert score is not None
+    return score, checkpoint.step
+
+
+def evaluate(options: EvaluateOptions) -> None:
+    """The command: print the perplexity and add it to evaluations.jsonl of the run."""
+    _set_threads(options.threads)
+    vocabulary = _vocabulary(options.run)
+    source = options.data or str(read_json(options.run / "source.json")["source"])
+    corpus = open_corpus(source, vocabulary.splitter, options.cache)
+    display = TrainingDisplay(vocabulary.splitter.unit)
+    with display.shown():
+        score, step = evaluate_run(options.run, corpus, options, display)
+    limited = f", first {options.limit} tokens only" if options.limit else ""
+    line = {"split": options.split, "context": score.context + limited, "step": step, "tokens": score.tokens}
+    line |= {"loss": score.loss, "perplexity": score.perplexity}
+    with (options.run / "evaluations.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps(line) + "\n")
+    display.say(
+        f"{options.run}: {options.split} perplexity {score.perplexity:.2f} per {vocabulary.splitter.unit} "
+        f"({score.tokens} scored; {score.context}{limited}; checkpoint of step {step})"
+    )
+
+
+def generate(options: GenerateOptions) -> None:
+    """The command: print the prompt and what the model makes of it, as it comes."""
+    _set_threads(options.threads)
+    sampling = Sampling(options.temperature, options.top_k, options.top_p, options.seed)
+    if options.length < 0:
+        raise ValueError(f"length: expected 0 or more, got {options.length}")
+    model, _, _ = load_run(options.run, options.checkpoint)
+    device = World.device_named(options.device)
+    vocabulary = _vocabulary(options.run)
+    start = prompt_tokens(vocabulary, options.prompt)
+    new = islice(continuation(model.to(device), start, sampling, device=device), options.length)
+    if options.prompt:
+        print(printable(options.prompt), end=" " if isinstance(vocabulary.splitter, Words) else "", flush=True)
+    for text in vocabulary.decode(new):
+        print(printable(text), end="", flush=True)
+    print()
+
+
+def prompt_tokens(vocabulary: Vocabulary, prompt: str) -> list[int]:
+    """The tokens of a prompt; a text starts at the beginning of a line if nothing is given."""
+    if prompt:
+        tokens = [token for line in prompt.splitlines(keepends=True) for token in vocabulary.encode(line)]
+        # The prompt's last line is to be continued, not ended.
+        unfinished = isinstance(vocabulary.splitter, Words) and not prompt.endswith("\n") and len(tokens) > 1
+        return tokens[:-1] if unfinished else tokens
+    for symbol in (END_OF_LINE, "\n", "Ċ"):
+        if symbol in vocabulary.numbers:
+            return [vocabulary.numbers[symbol]]
+    return [0]
+
+
+def printable(text: str) -> str:
+    """Text that cannot steer a terminal: control characters other than line ends and tabs are shown as �."""
+    return "".join(letter if letter in "\n\t" or letter.isprintable() else "�" for letter in text)
+
+
+def _context(options: EvaluateOptions, run: LanguageModelRun) -> Context:
+    length = options.length or run.training.segment_length
+    kind = options.context
+    if kind == "auto":
+        kind = "carried" if run.training.carry_state else "sliding"
+    if kind == "carried":
+        return CarriedState(length)
+    if kind == "segments":
+        return IndependentSegments(length, options.batch_size)
+    return SlidingWindow(length, options.stride, options.batch_size)
+
+
+def _splitter(name: str, vocabulary_size: int) -> Splitter:
+    return {"words": Words(), "characters": Characters(), "bpe": BytePairs(vocabulary_size)}[name]
+
+
+def _vocabulary(path: Path) -> Vocabulary:
+    if not (path / "vocabulary.json").exists():
+        raise ValueError(f"{path}: this is not the folder of a run, there is no vocabulary.json")
+    return Vocabulary.from_json((path / "vocabulary.json").read_text(encoding="utf-8"))
+
+
+def _set_threads(threads: int | None) -> None:
+    if threads is not None:
+        if threads < 1:
+            raise ValueError(f"threads: expected at least 1, got {threads}")
+        torch.set_num_threads(threads)
