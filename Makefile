@@ -2,7 +2,7 @@
 #   make demo                     see what a fast-weight memory does
 #   make test                     all tests
 #   make check                    format, lint, types and the fast tests
-#   make bench                    speed and memory against peers
+#   make bench                    speed and memory against peers (a quarter of an hour; OPTIONS=--quick a minute)
 #   make test PYTHON=python3.12   with another interpreter (remakes .venv if it holds a different one)
 
 VENV := .venv
@@ -55,7 +55,7 @@ check: lint
 	$(BIN)/python -m pytest -m "not slow"
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

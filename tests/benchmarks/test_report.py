@@ -1,0 +1,101 @@
+"""Tables and figures say what the record says."""
+
+from pathlib import Path
+
+import pytest
+from benchmarks.figure import draw
+from benchmarks.record import SpeedRecord
+from benchmarks.report import BEGIN, END, between_markers, details, publish, summary
+from benchmarks.tables import headline, lengths, memory
+
+ENVIRONMENT = {
+    "processor": "Abacus",
+    "instructions": "BEADS",
+    "cores": 2,
+    "packages": {"torch": "2.0", "transformers": "5.0"},
+}
+
+
+def times(forward: float, training: float) -> dict[str, dict[str, float]]:
+    parts = {"forward": forward, "training": training, "backward": training - forward}
+    return {name: {"best": value, "median": value, "repetitions": 3} for name, value in parts.items()}
+
+
+def make_record(**changes: object) -> SpeedRecord:
+    """4 · 8 · 1000 tokens and heads with k = v = 10: 19.2 MFLOP forward, 44.8 MFLOP backward."""
+    operator = {
+        "case": {"batch": 4, "heads": 8, "steps": 1024, "key_dim": 10, "value_dim": 10},
+        "threads": 2,
+        "missing": {},
+        "errors": {},
+        "refused": [],
+        "gemm": 3 * 6 * 4 * 8 * 1024 * 100.0,
+        "times": {"native": times(0.5, 1.0), "transformers": times(5.0, 4.0)},
+        **changes,
+    }
+    return SpeedRecord("quick", "2021-06-09", "abc", ENVIRONMENT, {"operator x": operator})
+
+
+def test_shares_and_ratios() -> None:
+    # Two thirds of the peak forward; backward 14 / 6 of the work in the same half second: 7 / 9 · 2 of it.
+    assert headline(make_record()).rows == [
+        ("4, 8, 1024, 10, 10", "500 / 1000", "67 %", "156 %", "–", "10.0 × / 4.0 ×", "–")
+    ]
+
+
+def test_time_per_token_is_compared_with_that_of_1024_steps() -> None:
+    measured = {"batch": 1, "threads": 1, "times": {"512": times(1.0, 2.0), "1024": times(1.6, 4.0)}}
+    record = SpeedRecord("full", "", "", ENVIRONMENT, {"length native": measured})
+    assert [(row[0], row[3], row[5]) for row in lengths(record).rows] == [
+        ("512", "+25 %", "+0 %"),
+        ("1024", "+0 %", "+0 %"),
+    ]
+
+
+def test_memory_has_a_column_per_competitor() -> None:
+    case = {"batch": 1, "heads": 2, "steps": 3, "key_dim": 4, "value_dim": 5}
+    measured = {"case": case, "competitor": "sdpa", "training": True, "bytes": 3 * 2**20}
+    record = SpeedRecord("full", "", "", ENVIRONMENT, {"memory training sdpa": measured})
+    assert memory(record).rows == [("1, 2, 3", "training", "–", "–", "–", "3")]
+
+
+def test_a_record_survives_its_file(tmp_path: Path) -> None:
+    record = make_record()
+    record.write(tmp_path / "speed.json")
+    assert SpeedRecord.read(tmp_path / "speed.json") == record
+
+
+@pytest.mark.parametrize("content", ["{}", '{"format": 7}', "nonsense", "[]"])
+def test_a_file_that_is_no_record_is_named(content: str, tmp_path: Path) -> None:
+    path = tmp_path / "speed.json"
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"speed\.json"):
+        SpeedRecord.read(path)
+
+
+def test_only_what_stands_between_the_markers_changes() -> None:
+    text = f"before\n{BEGIN}\nold\n{END}\nafter\n"
+    assert between_markers(text, "new", Path("x")) == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
+
+
+def test_missing_markers_are_an_error() -> None:
+    with pytest.raises(ValueError, match=r"README\.md: expected the lines"):
+        between_markers("no markers", "new", Path("README.md"))
+
+
+def test_wrong_results_are_not_published() -> None:
+    with pytest.raises(ValueError, match=r"operator x: native \(error 0\.5\)"):
+        publish(make_record(refused=["native"], errors={"native": 0.5}))
+
+
+def test_texts_name_machine_and_commit() -> None:
+    for text in (summary(make_record()), details(make_record())):
+        assert "Abacus" in text
+        assert "commit abc" in text
+
+
+def test_the_same_record_gives_the_same_figure(tmp_path: Path) -> None:
+    for name in ("a.png", "b.png"):
+        draw(make_record(), tmp_path / name)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    assert (tmp_path / "a.png").stat().st_size > 10_000
