@@ -111,13 +111,18 @@ def test_doctor_says_what_is_there_and_what_is_taken(capsys: pytest.CaptureFixtu
     assert output.count("auto takes it for") >= 1
 
 
-def test_demo_shows_the_stale_value_and_draws_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.slow
+def test_demo_shows_the_stale_value_and_makes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     folder = tmp_path / "new" / "folder"
     code, output, _ = run(["demo", "--out", str(folder)], capsys)
     assert code == 0
     assert re.search(r"blue +drop +fish +drop \+ fish \(.*\) +fish \(0% off\)", output)
     assert str(folder / "memory.png") in output
     assert (folder / "memory.png").read_bytes().startswith(b"\x89PNG")
+    assert f"The report is in {folder / 'report.html'}" in output
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/") == 3
+    assert re.search(r"outperforms all other variants.* holds", output)
 
 
 @pytest.mark.parametrize("error", [ValueError("nu must be\nat least 1"), OSError("disk full")])

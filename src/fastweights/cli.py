@@ -20,14 +20,14 @@ DESCRIPTION = (
 
 
 def demo(out: Path = Path("fastweights-demo")) -> None:
-    """Overwrite one association in a memory and see what the sum rule and the delta rule retrieve.
+    """The paper in a minute: overwrite an association, fill memories, train rules, and read the report.
 
     Args:
-        out: folder for the figure; made if missing.
+        out: folder for the report, its figures and the records; made if missing.
     """
-    from fastweights.experiments.memory_demo import run
+    from fastweights.experiments import commands
 
-    run(out)
+    commands.demo(out)
 
 
 def list_components() -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from fastweights.data.retrieval import Setting
+from fastweights.experiments import demo as paper_in_a_minute
 from fastweights.experiments import paper_report
 from fastweights.experiments.retrieval import PROTOCOLS, RetrievalRun, preset
 from fastweights.experiments.retrieval_run import CODEC
@@ -21,6 +22,12 @@ from fastweights.reporting.records import check_results_folder, record_path
 
 STARTING_POINT = {"capacity": ("sum", 20), "overwriting": ("delta", 20)}
 """Rule and S of a run of which nothing else is said."""
+
+
+def demo(out: Path) -> None:
+    """From nothing to a report in about a minute."""
+    end_on_termination()
+    paper_in_a_minute.run(out, cores())
 
 
 def run(setting: Setting, model: str, rule: str | None, changes: Sequence[str], results: Path | None) -> None:

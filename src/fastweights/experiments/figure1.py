@@ -18,8 +18,8 @@ def report(records: Records) -> Section:
     return Section(
         "Figure 1: what DPFP does",
         (
-            "DPFP multiplies pairs of rectified coordinates. In two dimensions each key activates one of four "
-            "features, so keys of different quarters of the plane do not meet in the memory.",
+            "DPFP multiplies pairs of rectified coordinates. In two dimensions each key activates one of "
+            "four features, so keys of different quarters of the plane do not meet in the memory.",
         ),
         (figure1(),),
     )

@@ -4,7 +4,7 @@ from fastweights.experiments.retrieval import PUBLISHED, RetrievalRun, preset
 from fastweights.experiments.runs import Records, outcomes
 from fastweights.reporting.claim import NEARLY_SOLVED, number
 from fastweights.reporting.figures.capacity import figure2
-from fastweights.reporting.figures.series import CAPACITY, FEATURE_DIMS
+from fastweights.reporting.figures.series import CAPACITY, feature_dim
 from fastweights.reporting.outcomes import Outcomes, published
 from fastweights.reporting.report import Section, Table
 
@@ -35,8 +35,9 @@ def report(records: Records) -> Section:
     return Section(
         "Figure 2: capacity",
         (
-            "S keys are written once each with S values, then one key is asked for. A matrix with d_dot columns "
-            "cannot hold more than d_dot associations apart; the loss rises along the rank bound once S passes it.",
+            "S keys are written once each with S values, then one key is asked for. A matrix with d_dot "
+            "columns cannot hold more than d_dot associations apart; the loss rises along the rank bound "
+            "once S passes it.",
         ),
         (figure2(ours, theirs),),
         (capacity_table(ours, theirs),),
@@ -56,7 +57,7 @@ def capacity_table(ours: Outcomes, theirs: Outcomes) -> Table:
         rows.append(
             (
                 series.label,
-                str(FEATURE_DIMS.get(model, "∞")),
+                str(feature_dim(model) or "∞"),
                 size_or_none(known) if known else "–",
                 size_or_none(found),
                 str(largest),

@@ -35,8 +35,9 @@ def report(records: Records) -> Section:
     return Section(
         "Figure 3: learning to overwrite",
         (
-            "Keys come again with new values, and the newest one is asked for. The delta rule takes the old value out "
-            "before it writes; the sum rule adds the new value to it and can at best return the average.",
+            "Keys come again with new values, and the newest one is asked for. The delta rule takes the "
+            "old value out before it writes; the sum rule adds the new value to it and can at best return "
+            "the average.",
         ),
         (figure3(ours, theirs, SIZE),),
         (rules_table(ours, theirs),),

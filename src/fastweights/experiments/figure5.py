@@ -40,9 +40,9 @@ def report(records: Records) -> Section:
     return Section(
         "Figure 5: overwriting at every size",
         (
-            "With the same feature map the delta rule is below the sum rule at every size. Across maps it is not: "
-            "beyond its 64 features, Linear with the delta rule is worse than DPFP-1 with the sum rule, in the "
-            "published logs as in ours.",
+            "With the same feature map the delta rule is below the sum rule at every size. Across maps it "
+            "is not: beyond its 64 features, Linear with the delta rule is worse than DPFP-1 with the sum "
+            "rule, in the published logs as in ours.",
         ),
         (figure5(ours, theirs),),
         (overwriting_table(ours, theirs),),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from fastweights.feature_maps import DPFP
 from fastweights.memory import FastWeightState, L2Normalisation, Writes, run_rule
+from fastweights.reporting.figures.drawing import Drawing
 from fastweights.reporting.terminal import print_table
 from fastweights.shapes import Keys, Values, Weights
 from fastweights.update_rules import DeltaRule, SumRule, UpdateRule
@@ -71,8 +72,20 @@ def run(folder: Path, seed: int = 0) -> None:
     path = folder / "memory.png"
     draw(recalls).savefig(path, dpi=160)
     print(f"The figure is in {path}")
-    print("Try next: fastweights list     the other maps, rules and normalisations")
-    print("          fastweights doctor   which backends can run here")
+
+
+def drawing(seed: int = 0) -> Drawing:
+    """The figure with its caption, for a report."""
+    recalls = {name: recall(rule, make_keys(seed)) for name, rule in RULES.items()}
+    return Drawing(
+        "memory",
+        draw(recalls),
+        "Retrieved values (left) and the fast weights W as heat maps (right), before and after "
+        f"{CHANGED!r} was overwritten.",
+        "Under the sum rule the overwritten key retrieves the old and the new picture on top of each "
+        "other, under the delta rule the new one alone.",
+        raster=True,
+    )
 
 
 def make_keys(seed: int) -> Keys:

@@ -29,8 +29,9 @@ def paper_report(records: Records) -> Report:
         Section(
             "Claims of the paper",
             (
-                "One rule decides each claim, for the published runs and for ours alike. The verdict is on ours; where "
-                "the paper's own runs say something else than its text, the fourth column shows it.",
+                "One rule decides each claim, for the published runs and for ours alike. The verdict is on "
+                "ours; where the paper's own runs say something else than its text, the fourth column "
+                "shows it.",
             ),
             tables=(ledger(ours),),
         ),
@@ -42,13 +43,14 @@ def paper_report(records: Records) -> Report:
     return Report(
         "Linear Transformers as fast-weight memories: the synthetic experiments",
         (
-            "A memory of fixed size is written with pairs of keys and values and asked for one of them. The first "
-            "task asks how many pairs it holds apart, the second whether it can replace a value by a newer one.",
+            "A memory of fixed size is written with pairs of keys and values and asked for one of them. "
+            "The first task asks how many pairs it holds apart, the second whether it can replace a value "
+            "by a newer one.",
             f"Made from {len(records)} records of finished runs, {solved} of them solved to the stopping loss.",
         ),
         tuple(sections),
-        "Made by `fastweights report` from records alone: no number on this page was typed by hand. The published "
-        "runs are those that the authors of the paper put beside their code.",
+        "Made by `fastweights report` from records alone: no number on this page was typed by hand. The "
+        "published runs are those that the authors of the paper put beside their code.",
     )
 
 

@@ -114,6 +114,7 @@ def outcome(run: RetrievalRun, record: Record, model: str, rule: str) -> Outcome
         best=number(result["best_loss"]),
         last=number(result["last_loss"]),
         steps=result["steps"],
+        key_dim=run.key_dim,
         stopped_because=str(result.get("stopped_because", "")),
         finite=all(loss is not None for loss in curve.get("loss", [])),
         best_by_text=number(result["protocols"]["text"]["best_loss"]),

@@ -2,10 +2,9 @@
 
 from fastweights.reporting.bounds import rank_bound
 from fastweights.reporting.claim import NEARLY_SOLVED, NOT_RUN, SOLVED, Claim, Finding, decide, number, sizes
-from fastweights.reporting.figures.series import CAPACITY, FEATURE_DIMS
+from fastweights.reporting.figures.series import CAPACITY, DETERMINISTIC, feature_dim
 from fastweights.reporting.outcomes import Outcomes
 
-DETERMINISTIC = ("elu", "dpfp1", "dpfp2", "dpfp3")
 LITERAL_FAVOR = ("favor64", "favor128", "favor512")
 BELOW_BOUND = 0.05
 """How far a loss over the first 200 keys may be below a bound on the mean over all keys."""
@@ -16,21 +15,26 @@ def capacity(outcomes: Outcomes, model: str) -> Outcomes:
     return outcomes.where(setting="capacity", model=model)
 
 
+def width(runs: Outcomes) -> int:
+    """d_dot of runs of one model."""
+    return feature_dim(runs.all[0].model, runs.all[0].key_dim) or 0
+
+
 def judge_rank_bound(outcomes: Outcomes) -> Finding:
     gaps = [
-        (runs.best(size) - rank_bound(FEATURE_DIMS[model], size), CAPACITY[model].label, size)
+        (runs.best(size) - rank_bound(width(runs), size), CAPACITY[model].label, size)
         for model in DETERMINISTIC
         for runs in [capacity(outcomes, model)]
         for size in runs.sizes()
-        if size > FEATURE_DIMS[model]
+        if size > width(runs)
     ]
     if not gaps:
         return NOT_RUN
     lowest, label, size = min(gaps)
     mean = sum(gap for gap, _, _ in gaps) / len(gaps)
     evidence = (
-        f"{len(gaps)} runs with S > d_dot end {mean:+.3f} from the bound on average, the lowest {lowest:+.3f} "
-        f"({label}, S = {size})"
+        f"{len(gaps)} runs with S > d_dot end {mean:+.3f} from the bound on average, the lowest "
+        f"{lowest:+.3f} ({label}, S = {size})"
     )
     return decide([lowest > -BELOW_BOUND], evidence)
 
@@ -54,8 +58,8 @@ def judge_linear_threshold(outcomes: Outcomes) -> Finding:
 def judge_dpfp_thresholds(outcomes: Outcomes) -> Finding:
     parts, evidence = [], []
     for model in ("dpfp1", "dpfp2", "dpfp3"):
-        runs, limit = capacity(outcomes, model), FEATURE_DIMS[model]
-        if not any(size > limit for size in runs.sizes()):
+        runs = capacity(outcomes, model)
+        if not runs or runs.sizes()[-1] <= (limit := width(runs)):
             continue
         solved = runs.largest_solved(NEARLY_SOLVED) or 0
         parts.append(0.85 * limit <= solved <= 1.05 * limit)
@@ -146,8 +150,9 @@ CLAIMS = (
         "The failure shows the limits of random features.",
         "stabilising the computation, with the same features, lowers the loss by less than 0.1 at every S",
         judge_favor_is_limited,
-        "The published failure is an underflow of scale: |k|² grows like 0.74 S at the start, so φ ≈ exp(−|k|²/2) "
-        "vanishes beside the 1e-6 in the denominator; reads are 0, the loss is exactly 0.5 and there is no gradient.",
+        "The published failure is an underflow of scale: |k|² grows like 0.74 S at the start, so φ ≈ "
+        "exp(−|k|²/2) vanishes beside the 1e-6 in the denominator; reads are 0, the loss is exactly 0.5 "
+        "and there is no gradient.",
     ),
     Claim(
         "softmax is best",

@@ -22,6 +22,7 @@ class Outcome:
     last: float
     steps: int
     stopped_because: str = ""
+    key_dim: int = 64
     finite: bool = True
     """Whether every evaluation gave a number."""
     best_by_text: float = math.nan

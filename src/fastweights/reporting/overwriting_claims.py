@@ -86,8 +86,8 @@ def judge_same_criterion(outcomes: Outcomes) -> Finding:
     without = overwriting(outcomes, "dpfp1", "schlag2021-nolayernorm").on([SMALL])
     ablation = f"; DPFP-1 without it at S = {SMALL}: {number(without.best(SMALL))}" if without else ""
     evidence = (
-        f"closest to the floor 1/(2S) = {number(layer_norm_floor(lowest.num_keys))}: {number(lowest.best)} at "
-        f"S = {lowest.num_keys}{ablation}"
+        f"closest to the floor 1/(2S) = {number(layer_norm_floor(lowest.num_keys))}: {number(lowest.best)} "
+        f"at S = {lowest.num_keys}{ablation}"
     )
     return decide([any(outcome.best <= SOLVED for outcome in runs)], evidence)
 
@@ -139,8 +139,8 @@ CLAIMS = (
         "In all problems our update rule outperforms all other approaches.",
         "at each S every φ with the delta rule is below every model with another rule",
         judge_all_approaches,
-        "The published logs contradict the caption: Linear with the delta rule loses to DPFP-1 with the sum rule "
-        "once S is well beyond its 64 features. Only comparisons with the same φ hold.",
+        "The published logs contradict the caption: Linear with the delta rule loses to DPFP-1 with the "
+        "sum rule once S is well beyond its 64 features. Only comparisons with the same φ hold.",
     ),
     Claim(
         "Figure 5: DPFP-2 fails at S = 100",
@@ -156,8 +156,8 @@ CLAIMS = (
         "All models, Schlag (2021) among them, train until the loss falls below 0.001 or stops improving.",
         f"some run of Schlag (2021) reaches {SOLVED}",
         judge_same_criterion,
-        "It cannot: the baseline ends in a layer norm, whose reads have zero mean, so the loss is at least 1/(2S), and "
-        "½(1 + S − 2√(S − 1)) for reads of unit variance.",
+        "It cannot: the baseline ends in a layer norm, whose reads have zero mean, so the loss is at least "
+        "1/(2S), and ½(1 + S − 2√(S − 1)) for reads of unit variance.",
     ),
     Claim(
         "FAVOR+ with the delta rule gives not-a-number",
@@ -165,7 +165,7 @@ CLAIMS = (
         "The combination of FAVOR+ with our update rule resulted in not-a-number in this setting.",
         "an evaluation of the run is not a number",
         judge_favor_not_a_number,
-        "In the published code a key whose features all underflow is divided by its sum, 0/0. Here such a key writes "
-        "nothing.",
+        "In the published code a key whose features all underflow is divided by its sum, 0/0. Here such a "
+        "key writes nothing.",
     ),
 )

@@ -80,6 +80,7 @@ def ledger(ours: Outcomes, claims: tuple[Claim, ...] = CLAIMS) -> Table:
         "Verdicts follow from the records by the rule in the third column, and from nothing else.",
         ("where", "what the paper says", "rule", "published runs", "our runs", "verdict"),
         tuple(rows),
+        wide=True,
     )
 
 
@@ -90,4 +91,5 @@ def disagreements() -> Table:
         "Where the text of the paper differs from its published code and logs.",
         ("about", "text", "code and logs", "here"),
         DISAGREEMENTS,
+        wide=True,
     )

@@ -18,6 +18,8 @@ class Table:
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    wide: bool = False
+    """Whether cells hold sentences and need room."""
 
     def markdown(self) -> str:
         """The table for a Markdown file; a bar inside a cell would end it."""

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from fastweights.reporting.bounds import layer_norm_bound, layer_norm_floor, order_blind_floor, rank_bound
 from fastweights.reporting.figures.drawing import Drawing, draw
-from fastweights.reporting.figures.series import CAPACITY, FEATURE_DIMS, GREY, OVERWRITING, Series
+from fastweights.reporting.figures.series import CAPACITY, DETERMINISTIC, GREY, OVERWRITING, Series, feature_dim
 from fastweights.reporting.outcomes import Outcomes
 
 STOP_LOSS = 0.001
@@ -23,7 +23,7 @@ def figure3(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
         axes.set(xlim=(90, 45_000), ylim=(4e-4, 100))
         draw_level(axes, layer_norm_bound(num_keys), "unit-variance reads: ½(1 + S − 2√(S − 1))")
         draw_level(axes, order_blind_floor(num_keys, num_keys), "order-blind rules, evaluated on L = S")
-        draw_level(axes, order_blind_floor(num_keys, 2 * num_keys), "order-blind rules, trained on L = 2S")
+        draw_level(axes, order_blind_floor(num_keys, 2 * num_keys), "order-blind rules, evaluated on L = 2S")
         draw_level(axes, layer_norm_floor(num_keys), "layer-normalised reads: 1/(2S)")
         draw_level(axes, STOP_LOSS, "training stops")
         draw_legend(axes)
@@ -31,12 +31,12 @@ def figure3(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
     return Drawing(
         "figure3",
         draw(9.6, 4.9, fill),
-        f"Learning to overwrite (Figure 3 of the paper; S = {num_keys}, sequences of {2 * num_keys}). One line per "
-        "seed; open symbols: where the published runs ended. Grey lines: what theory allows. The delta rule "
-        "reaches the stopping loss; the sum rule ends on the floor of rules that forget the order of writes; the layer norm of "
-        "Schlag (2021) keeps it from ever reaching the stopping loss.",
-        "Learning curves on logarithmic axes: the delta rule falls to 0.001 within about a thousand steps, the sum "
-        "rule stays near 0.1, the Schlag (2021) baselines stay above.",
+        f"Learning to overwrite (Figure 3 of the paper; S = {num_keys}, sequences of {2 * num_keys}). One "
+        "line per seed; open symbols: where the published runs ended. Grey lines: what theory allows. The "
+        "delta rule reaches the stopping loss; the sum rule ends on the floor of rules that forget the "
+        "order of writes; the layer norm of Schlag (2021) keeps it from ever reaching the stopping loss.",
+        "Learning curves on logarithmic axes: the delta rule falls to 0.001 within about a thousand steps, "
+        "the sum rule stays near 0.1, the Schlag (2021) baselines stay above.",
     )
 
 
@@ -48,8 +48,8 @@ def figure4(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
         for model, series in CAPACITY.items():
             draw_curves(axes, ours.where(model=model), series, marker_every=0.12)
             draw_ends(axes, published.where(model=model), series)
-            if model in FEATURE_DIMS and not model.startswith("favor"):
-                bound = rank_bound(FEATURE_DIMS[model], num_keys)
+            if model in DETERMINISTIC:
+                bound = rank_bound(feature_dim(model) or 0, num_keys)
                 axes.axhline(bound, color=series.colour, linestyle=":", linewidth=1.2, zorder=1)
         axes.set(xlabel="training step", ylabel="evaluation loss", ylim=(-0.01, 0.55))
         axes.set_xlim(left=0)
@@ -58,8 +58,8 @@ def figure4(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
     return Drawing(
         "figure4",
         draw(9.2, 4.5, fill),
-        f"Learning curves with S = {num_keys} associations (Figure 4 of the paper). Open symbols: where the published "
-        "runs ended; dotted: the rank bound of each feature map.",
+        f"Learning curves with S = {num_keys} associations (Figure 4 of the paper). Open symbols: where "
+        "the published runs ended; dotted: the rank bound of each feature map.",
         "Learning curves: each linear memory settles on its rank bound, softmax goes towards zero.",
     )
 

@@ -31,11 +31,12 @@ def figure5(ours: Outcomes, published: Outcomes) -> Drawing:
     return Drawing(
         "figure5",
         draw(9.6, 5.8, fill),
-        "Loss of the best evaluation against S when keys are overwritten (Figure 5 of the paper). Colour: feature map; "
-        "solid: delta rule; dashed: sum rule; dash-dotted: Schlag (2021). Thin lines: the published runs. Grey: the "
-        "floor of order-blind rules, and the bound of layer-normalised reads of unit variance.",
-        "On logarithmic axes the delta rule is below the sum rule for the same feature map at every S; Linear with the "
-        "delta rule crosses DPFP-1 with the sum rule at S = 120.",
+        "Loss of the best evaluation against S when keys are overwritten (Figure 5 of the paper). Colour: "
+        "feature map; solid: delta rule; dashed: sum rule; dash-dotted: Schlag (2021). Thin lines: the "
+        "published runs. Grey: the floor of order-blind rules, and the bound of layer-normalised reads of "
+        "unit variance.",
+        "On logarithmic axes the delta rule is below the sum rule for the same feature map at every S; "
+        "Linear with the delta rule crosses DPFP-1 with the sum rule at S = 120.",
     )
 
 

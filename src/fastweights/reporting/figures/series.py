@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap
+
 BLACK, GREY = "#000000", "#7a7a7a"
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
@@ -53,17 +55,24 @@ CAPACITY = {
 }
 """Models of the capacity experiment, in the order of the legend."""
 
-FEATURE_DIMS = {
-    "elu": 64,
-    "dpfp1": 128,
-    "dpfp2": 256,
-    "dpfp3": 384,
-    "favor64": 128,
-    "favor128": 256,
-    "favor512": 1024,
-    "favor128-stabilised": 256,
+MAPS: dict[str, FeatureMap] = {
+    "elu": EluPlusOne(),
+    "dpfp1": DPFP(1),
+    "dpfp2": DPFP(2),
+    "dpfp3": DPFP(3),
+    "favor64": Favor(64),
+    "favor128": Favor(128),
+    "favor512": Favor(512),
+    "favor128-stabilised": Favor(128, stabilised=True),
 }
-"""d_dot for d_key = 64 (Table 6)."""
+DETERMINISTIC = ("elu", "dpfp1", "dpfp2", "dpfp3")
+"""Maps without random features: for these the rank bound is what decides."""
+
+
+def feature_dim(model: str, key_dim: int = 64) -> int | None:
+    """d_dot of a model (Table 6); none for softmax attention, which keeps every key."""
+    return MAPS[model].feature_dim(key_dim) if model in MAPS else None
+
 
 OVERWRITING = {
     ("dpfp1", "delta"): Series("DPFP-1, delta rule", SKY, "D"),

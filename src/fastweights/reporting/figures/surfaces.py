@@ -25,9 +25,9 @@ def figure1() -> Drawing:
     return Drawing(
         "figure1",
         draw(9.2, 4.3, fill),
-        "DPFP-1 maps the plane to four dimensions. Left: the four components φ₁ … φ₄ as surfaces (Figure 1 of the "
-        "paper). Right: the same from above; for every k exactly one component is active, so keys from different "
-        "quarters of the plane are orthogonal after the mapping.",
+        "DPFP-1 maps the plane to four dimensions. Left: the four components φ₁ … φ₄ as surfaces (Figure 1 "
+        "of the paper). Right: the same from above; for every k exactly one component is active, so keys "
+        "from different quarters of the plane are orthogonal after the mapping.",
         "Four coloured surfaces over the plane, each rising in its own quadrant and zero elsewhere.",
         raster=True,
     )
