@@ -207,10 +207,9 @@ def _differentiate(
     return *gradients, None if decay is None else grad_decay, None
 
 
-def _refuse(ctx: Any, *gradients: Tensor) -> None:
+def _refuse(ctx: Any, *gradients: Any) -> None:
     raise RuntimeError(
-        "the native backend has no second derivative; possible: backend='recurrent', which is differentiable any number "
-        "of times"
+        "the native backend has no second derivative; possible: backend='recurrent', which has them all"
     )
 
 
