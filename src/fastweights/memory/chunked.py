@@ -85,6 +85,16 @@ def _times(factor: Tensor | None, x: Tensor) -> Tensor:
     return x if factor is None else factor * x
 
 
+def _d_decay(between: Tensor, started: Tensor, ended: Tensor, kept: Tensor) -> Tensor:
+    """g_t ∂L/∂g_t: the sum of all that passes step t, from before it or the chunk's start, to it or the chunk's end.
+
+    Every term has the factor g_t and nothing is subtracted, so that dividing by a small g_t is safe.
+    """
+    crossing = between.cumsum(-1).flip(-2).cumsum(-2).flip(-2).diagonal(-1, -2, -1)
+    from_before = torch.nn.functional.pad(crossing + ended.cumsum(-1)[:, :-1], (1, 0))
+    return from_before + started.flip(-1).cumsum(-1).flip(-1) + kept[:, None]
+
+
 class _Chunks(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -138,11 +148,10 @@ class _Chunks(torch.autograd.Function):
             d_erase[:, c] = (d_system * overlaps).sum(-1) - retrieved.sum(-1)
             if d_decay is not None:
                 between = d_attention * attention + a * d_system * overlaps
+                started = ((q @ start) * dy_start).sum(-1) - (a * retrieved).sum(-1)
                 ended = ((k @ d_state) * u_end).sum(-1)
-                d_logs = between.sum(-1) - between.sum(-2) - ended
-                d_logs += ((q @ start) * dy_start).sum(-1) - (a * retrieved).sum(-1)
-                d_logs[:, -1] += ended.sum(-1) + _times(product.whole, d_state * start).sum((-2, -1))
-                d_decay[:, c] = d_logs.flip(-1).cumsum(-1).flip(-1) / decay[:, c]
+                kept = _times(product.whole, d_state * start).sum((-2, -1))
+                d_decay[:, c] = _d_decay(between, started, ended, kept) / decay[:, c]
             d_overlaps, d_attention = (
                 a * _times(product.between, d_system),
                 _times(product.between, d_attention),
