@@ -54,9 +54,7 @@ def test_the_cases_above_clamp_never_at_times_and_always() -> None:
 
 def test_gradients_by_finite_differences() -> None:
     keys, query, values, strengths = inputs(6, 2, 1.0)
-    assert torch.autograd.gradcheck(
-        lambda k, q, s: clamped_reads(k, q, values, s, False), (keys, query, strengths)
-    )
+    assert torch.autograd.gradcheck(lambda k, q, s: clamped_reads(k, q, values, s, False), (keys, query, strengths))
 
 
 def test_no_read_is_longer_than_its_query() -> None:

@@ -65,7 +65,7 @@ class SegmentStream:
         rows = np.arange(self.batch_size)[columns] * self.column_length
         read = np.stack([self.tokens[row + start : row + end + 1] for row in rows]).astype(np.int64)
         tokens = torch.from_numpy(read)
-        return Segment(tokens[:, :-1], tokens[:, 1:], epoch, first=place == 0)
+        return Segment(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous(), epoch, first=place == 0)
 
     def _order(self, epoch: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
         return np.random.default_rng([self.seed, epoch]).permutation(self.segments)

@@ -167,7 +167,7 @@ def evaluate(
                     return None
                 inputs, wanted = _read(tokens, piece, device)
                 hidden, states = model(inputs, states if piece.continues else None)
-                losses = model.losses(hidden[:, -piece.scored :], wanted[:, -piece.scored :])
+                losses = model.losses(hidden[:, -piece.scored :], wanted)
                 total += float(losses.double().sum())
                 done += losses.numel()
                 on_progress(done, targets)
@@ -179,9 +179,10 @@ def evaluate(
 
 
 def _read(tokens: TokenArray, piece: Piece, device: torch.device | str) -> tuple[Tensor, Tensor]:
+    """What the model reads, and the words that its last positions have to predict."""
     rows = np.stack([tokens[start : start + piece.length + 1] for start in piece.starts]).astype(np.int64)
     read = torch.from_numpy(rows).to(device)
-    return read[:, :-1], read[:, 1:]
+    return read[:, :-1].contiguous(), read[:, -piece.scored :].contiguous()
 
 
 def _check_sizes(length: int, batch_size: int) -> None:

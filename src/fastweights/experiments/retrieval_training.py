@@ -130,13 +130,13 @@ class Training:
 
     def _restore(self, tensors: dict[str, torch.Tensor], step: int) -> None:
         states = {}
-        with torch.no_grad():
-            for i, (name, parameter) in enumerate(self.model.named_parameters()):
-                parameter.copy_(tensors[f"model.{name}"])
+        for i, (name, parameter) in enumerate(self.model.named_parameters()):
+            parameter.data.copy_(tensors[f"model.{name}"])
+            if step > 0:
                 states[i] = {
                     "step": torch.tensor(float(step)),
                     "exp_avg": tensors[f"first_moment.{name}"].clone(),
                     "exp_avg_sq": tensors[f"second_moment.{name}"].clone(),
                 }
         groups = self.optimiser.state_dict()["param_groups"]
-        self.optimiser.load_state_dict({"state": states if step else {}, "param_groups": groups})
+        self.optimiser.load_state_dict({"state": states, "param_groups": groups})
