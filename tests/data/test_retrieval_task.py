@@ -9,7 +9,7 @@ SETTINGS = ("capacity", "overwriting")
 
 
 def last_value(keys: list[int], values: list[int], query: int) -> int:
-    return {key: value for key, value in zip(keys, values, strict=True)}[query]
+    return dict(zip(keys, values, strict=True))[query]
 
 
 def equal(one: Lookups, other: Lookups) -> bool:
