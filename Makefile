@@ -2,6 +2,7 @@
 #   make demo                     see what a fast-weight memory does
 #   make test                     all tests
 #   make check                    format, lint, types and the fast tests
+#   make report                   figures, tables and claims from the records in results/
 #   make bench                    speed and memory against peers (a quarter of an hour; OPTIONS=--quick a minute)
 #   make test PYTHON=python3.12   with another interpreter (remakes .venv if it holds a different one)
 
@@ -24,7 +25,7 @@ else
 PYTHON := $(firstword $(foreach candidate,python3.11 python3.12 python3.13 python3,$(if $(call VERSION_OF,$(candidate)),$(candidate))))
 endif
 
-.PHONY: help setup demo test lint check bench clean
+.PHONY: help setup demo test lint check bench report clean
 .DELETE_ON_ERROR:
 
 help:
@@ -53,6 +54,9 @@ lint: $(READY)
 
 check: lint
 	$(BIN)/python -m pytest -m "not slow"
+
+report: $(READY)
+	$(BIN)/fastweights report --results results --figures docs/figures --update README.md docs/reproducing.md
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(OPTIONS)

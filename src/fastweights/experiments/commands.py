@@ -90,10 +90,14 @@ def report(results: Path | None, out: Path, update: Sequence[Path], figures: Pat
     results = results or default_results()
     if out.exists() and not out.is_dir():
         raise ValueError(f"out: {out} is a file, a folder is needed")
-    path = paper_report.make_report(results, out)
-    if update or figures is not None:
-        paper_report.update_files(results, update, figures or out / "figures")
-    print(f"The report is {path}")
+    records = load(results)
+    if not records:
+        raise ValueError(f"no records in {results}: run `fastweights reproduce figure2 --quick` first")
+    made = paper_report.paper_report(records)
+    print(f"The report is {made.save(out)}")
+    paper_report.update_files(made, update)
+    if figures is not None:
+        paper_report.save_figures(made, figures)
 
 
 def default_results() -> Path:

@@ -6,10 +6,10 @@ from pathlib import Path
 from types import ModuleType
 
 from fastweights.experiments import FIGURES
-from fastweights.experiments.runs import Records, load, names_in_figures, outcomes
+from fastweights.experiments.runs import Records, names_in_figures, outcomes
 from fastweights.reporting.claim import number
-from fastweights.reporting.figures.drawing import Drawing
 from fastweights.reporting.paper import disagreements, ledger
+from fastweights.reporting.progress import duration
 from fastweights.reporting.records import write_text
 from fastweights.reporting.report import Report, Section, Table, fill_markers
 
@@ -24,6 +24,9 @@ def figure_module(name: str) -> ModuleType:
 def paper_report(records: Records) -> Report:
     """The figures of the paper, its claims, where it disagrees with itself, and other runs if there are any."""
     sections = [figure_module(name).report(records) for name in FIGURES]
+    sections.append(
+        Section("Commands", ("What makes each figure, and what it cost.",), tables=(commands_table(records),))
+    )
     ours = outcomes(records)
     sections += [
         Section(
@@ -54,6 +57,32 @@ def paper_report(records: Records) -> Report:
     )
 
 
+def commands_table(records: Records) -> Table:
+    """For each figure its command, how many of its runs have a record, and the time they took on one core."""
+    rows = []
+    for name in FIGURES:
+        module = figure_module(name)
+        runs = module.runs(seeds=module.SEEDS)
+        found = [records[run] for run in runs if run in records]
+        seconds = sum(number_or_zero(record.result.get("seconds")) for record in found)
+        quick = len(module.runs(quick=True, seeds=module.SEEDS))
+        rows.append(
+            (
+                f"Figure {name.removeprefix('figure')}",
+                f"`fastweights reproduce {name}`",
+                f"{len(found)} of {len(runs)}" if runs else "nothing to train",
+                duration(seconds) if runs else "–",
+                f"{quick} runs" if quick else "–",
+            )
+        )
+    columns = ("figure", "command", "runs with a record", "time on one core", "with `--quick`")
+    return Table("commands", "Runs that two figures share are done once.", columns, tuple(rows))
+
+
+def number_or_zero(value: object) -> float:
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
 def other_runs(records: Records) -> Table | None:
     """Runs that are in none of the paper's figures."""
     rows = tuple(
@@ -70,24 +99,15 @@ def other_runs(records: Records) -> Table | None:
     return Table("other", "Runs of your own.", ("run", "best loss", "steps", "ended", "digest"), rows) if rows else None
 
 
-def make_report(results: Path, out: Path) -> Path:
-    """Write report.html and the figures into `out`; its path."""
-    records = load(results)
-    if not records:
-        raise ValueError(f"no records in {results}: run `fastweights reproduce figure2 --quick` first")
-    return paper_report(records).save(out)
-
-
-def update_files(results: Path, files: Iterable[Path], figures: Path) -> None:
-    """Fill the marked places of Markdown files with tables, and a folder with the figures, from the records."""
-    report = paper_report(load(results))
+def update_files(report: Report, files: Iterable[Path]) -> None:
+    """Fill the marked places of Markdown files with the tables of the report."""
     tables = {table.name: table.markdown() for section in report.sections for table in section.tables}
     for path in files:
         write_text(path, fill_markers(path.read_text(encoding="utf-8"), tables))
-    for drawing in drawings(report):
-        drawing.save(figures)
 
 
-def drawings(report: Report) -> list[Drawing]:
-    """Every figure of a report."""
-    return [drawing for section in report.sections for drawing in section.drawings]
+def save_figures(report: Report, folder: Path) -> None:
+    """Every figure of a report as PNG and SVG."""
+    for section in report.sections:
+        for drawing in section.drawings:
+            drawing.save(folder)

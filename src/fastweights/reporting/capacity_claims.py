@@ -61,8 +61,13 @@ def judge_dpfp_thresholds(outcomes: Outcomes) -> Finding:
         runs = capacity(outcomes, model)
         if not runs or runs.sizes()[-1] <= (limit := width(runs)):
             continue
-        solved = runs.largest_solved(NEARLY_SOLVED) or 0
-        parts.append(0.85 * limit <= solved <= 1.05 * limit)
+        below = [size for size in runs.sizes() if size < 0.85 * limit]
+        above = [size for size in runs.sizes() if size > 1.05 * limit]
+        parts.append(
+            all(runs.best(size) <= NEARLY_SOLVED for size in below)
+            and all(runs.best(size) > NEARLY_SOLVED for size in above)
+        )
+        solved = runs.largest_solved(NEARLY_SOLVED) or "none"
         evidence.append(f"{CAPACITY[model].label}: up to S = {solved} of {limit}")
     return decide(parts, "; ".join(evidence))
 
@@ -100,7 +105,9 @@ def judge_softmax_best(outcomes: Outcomes) -> Finding:
         for size in shared
         if softmax.best(size) > SOLVED and any(runs.best(size) < softmax.best(size) for runs in others)
     ]
-    evidence = f"solved or lowest at {len(shared) - len(beaten)} of {len(shared)} sizes; beaten at S = {sizes(beaten)}"
+    evidence = f"solved or lowest at {len(shared) - len(beaten)} of {len(shared)} sizes"
+    if beaten:
+        evidence += f"; beaten at S = {sizes(beaten)}"
     return decide([size not in beaten for size in shared], evidence)
 
 
@@ -134,7 +141,7 @@ CLAIMS = (
         "DPFP fails near d_dot",
         "Sec. 6.1.1",
         "DPFP-1, 2 and 3 start to accumulate errors as they approach 128, 256 and 384.",
-        f"the largest S with loss ≤ {NEARLY_SOLVED} is between 0.85 and 1.05 d_dot",
+        f"loss ≤ {NEARLY_SOLVED} at every S below 0.85 d_dot and above it at every S beyond 1.05 d_dot",
         judge_dpfp_thresholds,
     ),
     Claim(

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+from markupsafe import Markup, escape
 
 from fastweights.reporting.figures.drawing import Drawing
 from fastweights.reporting.records import write_text
@@ -23,6 +24,8 @@ class Table:
 
     def markdown(self) -> str:
         """The table for a Markdown file; a bar inside a cell would end it."""
+        if not self.rows:
+            return "(no runs yet)"
         lines = [self.columns, tuple("---" for _ in self.columns), *self.rows]
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
@@ -60,6 +63,7 @@ class Report:
             trim_blocks=True,
             lstrip_blocks=True,
         )
+        environment.filters["code"] = code
         return environment.get_template("report.html.jinja").render(report=self)
 
     def save(self, folder: Path) -> Path:
@@ -70,6 +74,14 @@ class Report:
             for drawing in section.drawings:
                 drawing.save(folder / "figures")
         return path
+
+
+def code(text: str) -> Markup:
+    """Text with what stands between backticks set as code; everything is escaped."""
+    parts = [escape(part) for part in text.split("`")]
+    return Markup("").join(
+        Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts)
+    )
 
 
 def fill_markers(text: str, tables: dict[str, str]) -> str:

@@ -55,6 +55,6 @@ def draw_panel(axes: Axes, ours: Outcomes, loss: Callable[[Outcome], float], len
     axes.text(20, floors[0] * 1.12, "floor of order-blind rules", va="bottom", **note)
     bounds = [layer_norm_bound(size) for size in grid]
     axes.plot(grid, bounds, color=GREY, linestyle=(0, (1, 1.5)), linewidth=1.1)
-    axes.text(20, bounds[0] * 1.9, "bound of reads of unit variance", va="bottom", rotation=0, **note)
+    axes.text(105, bounds[-1] * 1.7, "bound of reads of unit variance", va="bottom", **note)
     axes.set(yscale="log", xlabel="number of keys S", xlim=(15, 205), ylim=(5e-5, 400))
     axes.set_xticks(range(20, 201, 20))

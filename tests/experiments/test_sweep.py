@@ -1,0 +1,210 @@
+"""Sweeps: side by side, killed at any moment, given again, given twice at once."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import small_sweep
+from fastweights.experiments import figure2, figure3
+from fastweights.experiments.runs import carry_out, load, missing, name_of
+from fastweights.experiments.sweep import cost, sweep
+from fastweights.reporting.records import exclusive, record_path, run_directory
+
+PROGRAM = Path(small_sweep.__file__)
+
+
+def start(results: Path) -> "subprocess.Popen[str]":
+    """A small sweep in a process group of its own."""
+    return subprocess.Popen(
+        [sys.executable, PROGRAM, results],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> str:
+    output, _ = process.communicate(timeout=300)
+    assert process.returncode == 0, output
+    return output
+
+
+def contents(results: Path) -> dict[str, Any]:
+    """Every record, without what depends on the machine and the clock."""
+    found = {}
+    for path in sorted((results / "records").iterdir()):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        del record["environment"], record["result"]["seconds"]
+        found[path.name] = record
+    return found
+
+
+def workers_of(group: int) -> list[int]:
+    """Processes of a group other than its leader."""
+    listing = subprocess.run(["ps", "-eo", "pid=,pgid="], check=True, capture_output=True, text=True).stdout
+    pairs = (map(int, line.split()) for line in listing.splitlines())
+    return [pid for pid, pgid in pairs if pgid == group and pid != group]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The results of a small sweep that nobody disturbed."""
+    results = tmp_path_factory.mktemp("whole results")
+    finish(start(results))
+    return results
+
+
+@pytest.mark.slow
+def test_every_run_gets_a_record_and_is_not_run_again(whole: Path) -> None:
+    assert set(load(whole)) == set(small_sweep.runs())
+    before = {path: path.stat().st_mtime_ns for path in (whole / "records").iterdir()}
+    sweep(small_sweep.runs(), whole, jobs=2, title="again")
+    assert {path: path.stat().st_mtime_ns for path in (whole / "records").iterdir()} == before
+
+
+@pytest.mark.slow
+def test_killed_at_20_random_moments_a_sweep_ends_with_the_same_records(whole: Path, tmp_path: Path) -> None:
+    dice = random.Random(1)
+    results = tmp_path / "results"
+    began = time.monotonic()
+    process = start(results)
+    while not (results / "runs").exists() and process.poll() is None:
+        time.sleep(0.01)
+    until_work = time.monotonic() - began
+    kills = 0
+    while kills < 20:
+        time.sleep(dice.uniform(0.0, 0.6) if kills == 0 else dice.uniform(0.5, 1.3) * until_work)
+        if process.poll() is not None:
+            break
+        victims = workers_of(process.pid)
+        match dice.choice(["sweep", "everything", "worker"]):
+            case "sweep":
+                process.kill()
+            case "everything":
+                os.killpg(process.pid, signal.SIGKILL)
+            case "worker" if victims:
+                os.kill(dice.choice(victims), signal.SIGKILL)
+                kills += 1
+                continue
+            case _:
+                continue
+        kills += 1
+        process.communicate()
+        process = start(results)
+    finish(process)
+    assert kills >= 10
+    assert contents(results) == contents(whole)
+    for line in (results / "runs").glob("*/metrics.jsonl"):
+        steps = [json.loads(row)["step"] for row in line.read_text(encoding="utf-8").splitlines()]
+        assert steps == list(range(50, 1001, 50))
+
+
+@pytest.mark.slow
+def test_two_sweeps_on_one_folder_share_the_work(whole: Path, tmp_path: Path) -> None:
+    both = [start(tmp_path), start(tmp_path)]
+    outputs = [finish(process) for process in both]
+    assert contents(tmp_path) == contents(whole)
+    done = [line for output in outputs for line in output.splitlines() if "best loss" in line]
+    assert len(done) == len(small_sweep.runs()), "each run was done once"
+
+
+@pytest.mark.slow
+def test_workers_end_with_the_sweep(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    while not list(tmp_path.glob("runs/*/config.json")):
+        time.sleep(0.05)
+    workers = workers_of(process.pid)
+    assert workers
+    listing = subprocess.run(["ps", "-o", "args=", "-p", str(workers[0])], check=True, capture_output=True, text=True)
+    assert listing.stdout.rstrip().endswith("fastweights.experiments.worker small sweep")
+    process.kill()
+    process.communicate()
+    deadline = time.monotonic() + 60
+    while workers_of(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert workers_of(process.pid) == []
+
+
+@pytest.mark.slow
+def test_interrupting_leaves_a_checkpoint_and_no_worker(tmp_path: Path) -> None:
+    process = start(tmp_path)
+    while not list(tmp_path.glob("runs/*/metrics.jsonl")):
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in output
+    assert workers_of(process.pid) == []
+    directories = {path.parent for path in tmp_path.glob("runs/*/config.json")}
+    unfinished = {path for path in directories if not (path / "result.json").exists()}
+    assert all((directory / "checkpoint.safetensors").exists() for directory in unfinished)
+
+
+@pytest.mark.slow
+def test_a_run_that_always_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    good, bad = small_sweep.runs(steps=50)[:2]
+    directory = run_directory(tmp_path, name_of(bad))
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text("{")
+    with pytest.raises(ValueError, match=rf"1 of 2 runs failed: {bad.slug}.*config.json: corrupted"):
+        sweep([bad, good], tmp_path, jobs=1, title="test")
+    assert list(load(tmp_path)) == [good]
+
+
+def test_a_corrupted_record_is_named(tmp_path: Path) -> None:
+    run = small_sweep.runs()[0]
+    path = record_path(tmp_path, name_of(run))
+    path.parent.mkdir()
+    path.write_text('{"format": 1')
+    with pytest.raises(ValueError, match=f"{path}: corrupted"):
+        sweep([run], tmp_path, jobs=1, title="test")
+
+
+def test_a_results_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    with pytest.raises(ValueError, match="is a file"):
+        sweep(small_sweep.runs(), taken, jobs=1, title="test")
+    with pytest.raises(ValueError, match="jobs must be at least 1, got 0"):
+        sweep(small_sweep.runs(), tmp_path, jobs=0, title="test")
+
+
+def test_long_runs_start_first() -> None:
+    by_cost = sorted(figure2.runs() + figure3.runs(), key=cost, reverse=True)
+    assert {run.attention.update_rule.__class__.__name__ for run in by_cost[:6]} == {"FastWeightMemoryRule"}
+    capacity = [run for run in by_cost if run.setting == "capacity"]
+    assert capacity[0].num_keys == 600
+    assert capacity[-1].num_keys == 20
+
+
+def test_a_run_that_someone_else_owns_is_not_touched(tmp_path: Path) -> None:
+    run = small_sweep.runs(steps=50)[0]
+    with exclusive(run_directory(tmp_path, name_of(run))) as owned:
+        assert owned
+        assert carry_out(run, tmp_path) is None
+    assert missing([run, run], tmp_path) == [run]
+    record = carry_out(run, tmp_path)
+    assert record is not None
+    assert record.result["steps"] == 50
+    assert missing([run], tmp_path) == []
+    assert load(tmp_path) == {run: record}
+
+
+def test_a_run_that_is_stopped_leaves_no_record_and_goes_on_later(tmp_path: Path) -> None:
+    run = small_sweep.runs(steps=60)[0]
+    answers = iter([False] * 30 + [True])
+    assert carry_out(run, tmp_path / "a", should_stop=lambda: next(answers)) is None
+    assert not (tmp_path / "a" / "records").exists()
+    resumed, through = carry_out(run, tmp_path / "a"), carry_out(run, tmp_path / "b")
+    assert resumed is not None
+    assert through is not None
+    assert resumed.curve == through.curve
