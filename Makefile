@@ -22,7 +22,7 @@ ifneq ($(call VERSION_OF,$(PYTHON)),$(call VERSION_OF,$(BIN)/python))
 endif
 endif
 else
-PYTHON := $(firstword $(foreach candidate,python3.11 python3.12 python3.13 python3,$(if $(call VERSION_OF,$(candidate)),$(candidate))))
+PYTHON := $(firstword $(foreach candidate,$(BIN)/python python3.11 python3.12 python3.13 python3,$(if $(call VERSION_OF,$(candidate)),$(candidate))))
 endif
 
 .PHONY: help setup demo test lint check bench report clean
@@ -34,6 +34,7 @@ help:
 setup: $(READY)
 
 $(READY): $(SOURCES_OF_BUILD)
+	@test -n "$(PYTHON)" || { echo 'No Python 3 was found: name one with PYTHON=...'; exit 1; }
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and f"fastweights needs Python 3.11 or later, $(PYTHON) is {sys.version.split()[0]}: name another one with PYTHON=...")'
 	@test "$$($(PYTHON) --version)" = "$$($(BIN)/python --version 2>/dev/null)" || $(PYTHON) -m venv --clear $(VENV)
 	@echo "Setting up $(VENV) (a few minutes the first time)"
@@ -45,7 +46,7 @@ demo: $(READY)
 	@$(BIN)/fastweights demo
 
 test: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(OPTIONS)
 
 lint: $(READY)
 	$(BIN)/ruff format --check
@@ -53,7 +54,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 check: lint
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest -m "not slow" $(OPTIONS)
 
 report: $(READY)
 	$(BIN)/fastweights report --results results --figures docs/figures --update README.md docs/reproducing.md
