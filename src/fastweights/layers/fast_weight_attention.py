@@ -6,7 +6,7 @@ from typing_extensions import override
 
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.layers.feature_mapping import FeatureMapping
-from fastweights.layers.overflow import refuse_overflow
+from fastweights.layers.overflow import refuse_gradient_overflow, refuse_overflow
 from fastweights.layers.padding import check_inputs, with_steps, without_padding
 from fastweights.layers.steady_linear import SteadyLinear
 from fastweights.memory import (
@@ -180,9 +180,11 @@ class FastWeightAttention(FastWeightMemory):
     ) -> tuple[Inputs, FastWeightState]:
         state = self._start(x, mask, state)
         real = without_padding(x, mask)
-        queries, keys, values, *strengths = self._split(self.projection(real), *self._dims)
+        projected = self.projection(real)
+        queries, keys, values, *strengths = self._split(projected, *self._dims)
         writes = self._writes(keys, values, strengths, mask)
         y, state = self._run(writes, self.mapping(queries)[0], state, real, self.causal)
+        refuse_gradient_overflow(real, projected, y, state)
         return with_steps(y, x.shape[1]), state
 
 

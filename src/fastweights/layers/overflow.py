@@ -1,29 +1,66 @@
-"""The error at the step where finite inputs first make something that is not: nothing later could repair it."""
+"""Errors where finite inputs first make something that is not: nothing later could repair it.
+
+Looked for on the CPU only: on a GPU the questions alone would make the host wait.
+"""
 
 import torch
 from torch import Tensor
 
 from fastweights.memory import FastWeightState
 
+ADVICE = (
+    "the keys are too large for the rule (β|φ(k)|² above 2 makes it diverge) or what came in is too large to multiply; "
+    "SumNormalisation() and L2Normalisation() keep keys and queries small"
+)
+
 
 def refuse_overflow(x: Tensor, before: FastWeightState, y: Tensor, after: FastWeightState) -> None:
-    """A FloatingPointError if any sequence that came in finite went out otherwise.
-
-    Looked for on the CPU only: on a GPU the question alone would make the host wait.
-    """
-    if torch.compiler.is_compiling() or x.device.type != "cpu":
+    """A FloatingPointError if any sequence that came in finite went out otherwise."""
+    if not _looks(x):
         return
     outgoing = (y, after.weights, after.normaliser)
-    if all(tensor is None or bool(tensor.detach().sum().isfinite()) for tensor in outgoing):
+    if all(tensor is None or _sum_is_finite(tensor) for tensor in outgoing):
         return
     overflowed = _finite_rows(x, before.weights, before.normaliser) & ~_finite_rows(*outgoing)
     if overflowed.any():
         rows = overflowed.nonzero().flatten().tolist()
         raise FloatingPointError(
-            f"the fast weights overflowed in sequences {rows} of the batch although all that came in was finite: the "
-            "keys are too large for the rule (β|φ(k)|² above 2 makes it diverge) or what came in is too large to "
-            "multiply; SumNormalisation() and L2Normalisation() keep keys and queries small"
+            f"the memory overflowed in sequences {rows} of the batch although all that came in was finite: {ADVICE}"
         )
+
+
+def refuse_gradient_overflow(x: Tensor, projected: Tensor, y: Tensor, after: FastWeightState) -> None:
+    """A FloatingPointError in the backward pass if finite gradients come in and others would go out.
+
+    In float16 nothing is said: there, loss scaling finds its scale by overflows.
+    """
+    if not (_looks(x) and projected.requires_grad and y.requires_grad) or x.dtype == torch.float16:
+        return
+    arrived: list[bool] = []
+
+    def arriving(gradient: Tensor | None) -> None:
+        # None: this result went unused.
+        arrived.append(gradient is None or _sum_is_finite(gradient))
+
+    def leaving(gradient: Tensor) -> None:
+        if not gradient.numel() or not all(arrived) or not arrived or not _sum_is_finite(x):
+            return
+        # A bound on the gradient of the projection's matrix, which sums up products with x.
+        if not (gradient.abs().sum() * x.detach().abs().amax()).isfinite():
+            raise FloatingPointError(f"the gradients overflowed although all that came in was finite: {ADVICE}")
+
+    projected.register_hook(leaving)
+    for tensor in (y, after.weights):
+        if tensor.requires_grad:
+            tensor.register_hook(arriving)
+
+
+def _looks(x: Tensor) -> bool:
+    return x.device.type == "cpu" and not torch.compiler.is_compiling()
+
+
+def _sum_is_finite(tensor: Tensor) -> bool:
+    return bool(tensor.detach().sum().isfinite())
 
 
 def _finite_rows(*tensors: Tensor | None) -> Tensor:

@@ -1,0 +1,158 @@
+"""Extreme inputs: finite in, finite out, in values and gradients, or an error that says why (NUM-5).
+
+Keys, queries and values are the input itself here (projections are identities), so that each kind of input reaches
+the map unchanged. docs/math.md#extremes says what happens where.
+"""
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from choices import CHOICES, KEY_DIM, Choice
+from fastweights.layers import FastWeightAttention, SoftmaxAttention
+
+STEPS = 6
+
+
+def one_hot(steps: int, dim: int) -> Tensor:
+    return torch.eye(dim)[torch.arange(steps) % dim]
+
+
+def alternating(steps: int, dim: int) -> Tensor:
+    return torch.where(torch.arange(steps * dim).view(steps, dim) % 2 == 0, 1.0, -1.0)
+
+
+FINITE = {
+    "zero": torch.zeros(STEPS, KEY_DIM),
+    "one-hot": one_hot(STEPS, KEY_DIM),
+    "1e20": torch.full((STEPS, KEY_DIM), 1e20),
+    "-1e20": torch.full((STEPS, KEY_DIM), -1e20),
+    "±1e20": alternating(STEPS, KEY_DIM) * 1e20,
+    "1e20 among ordinary": torch.where(one_hot(STEPS, KEY_DIM) > 0, 1e20, 0.5),
+    "-100": torch.full((STEPS, KEY_DIM), -100.0),
+    "denormal": torch.full((STEPS, KEY_DIM), 1e-40),
+    "denormal among ordinary": torch.where(one_hot(STEPS, KEY_DIM) > 0, 1e-40, 0.5),
+    "smallest normal": torch.full((STEPS, KEY_DIM), torch.finfo(torch.float32).tiny),
+    "all equal": torch.full((STEPS, KEY_DIM), 0.7),
+    "largest": torch.full((STEPS, KEY_DIM), torch.finfo(torch.float32).max / 4),
+}
+NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+
+
+def transparent(choice: Choice, dtype: torch.dtype = torch.float32) -> FastWeightAttention:
+    """A layer of one head whose q, k and v are its input, and whose β is the sigmoid of the first component."""
+    layer = choice.layer(model_dim=KEY_DIM, num_heads=1, value_dim=KEY_DIM)
+    with torch.no_grad():
+        parts = [torch.eye(KEY_DIM)] * 3 + [torch.eye(KEY_DIM)[:1]] * choice.rule.uses_strength
+        layer.projection.weight.copy_(torch.cat(parts))
+        layer.output.weight.copy_(torch.eye(KEY_DIM))
+    return layer.to(dtype)
+
+
+def forward_and_backward(layer: FastWeightAttention, x: Tensor) -> list[Tensor]:
+    """Everything that comes out: reads, state, and the gradients of input and parameters."""
+    x = x.clone().requires_grad_()
+    y, state = layer(x)
+    gradients = torch.autograd.grad(y.sum() / y.numel(), (x, *layer.parameters()), allow_unused=True)
+    held = (state.weights, state.normaliser)
+    return [tensor for tensor in (y, *held, *gradients) if tensor is not None]
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
+def test_finite_inputs_give_finite_outputs_and_gradients_or_a_clear_error(choice: Choice) -> None:
+    layer = transparent(choice)
+    for name, x in FINITE.items():
+        try:
+            outcome = forward_and_backward(layer, x[None])
+        except FloatingPointError as error:
+            assert "although all that came in was finite" in str(error)
+            in_gradients, normalised = "the gradients" in str(error), choice.normalisation.forgets_scale
+            assert in_gradients or name == "largest" or not normalised, f"{name}: normalised keys are small"
+            assert x.abs().max() >= 1e20, f"{name}: only large inputs may overflow"
+            continue
+        for tensor in outcome:
+            assert tensor.isfinite().all(), name
+
+
+@pytest.mark.parametrize("choice", CHOICES[::3], ids=str)
+def test_ordinary_sizes_never_raise(choice: Choice) -> None:
+    layer = transparent(choice)
+    for name in ("zero", "one-hot", "-100", "denormal", "denormal among ordinary", "smallest normal", "all equal"):
+        assert all(tensor.isfinite().all() for tensor in forward_and_backward(layer, FINITE[name][None])), name
+
+
+@pytest.mark.parametrize("choice", CHOICES, ids=str)
+def test_a_row_that_is_not_finite_stays_alone(choice: Choice) -> None:
+    layer, ordinary = transparent(choice), 0.3 * torch.randn(1, STEPS, KEY_DIM)
+    expected, state = layer(ordinary)
+    for name, value in NOT_FINITE.items():
+        x = torch.cat([torch.full((1, STEPS, KEY_DIM), value), ordinary, ordinary]).requires_grad_()
+        y, after = layer(x)
+        (gradient,) = torch.autograd.grad(y[1:].sum(), x)
+        assert torch.equal(y[1], y[2]), name
+        torch.testing.assert_close(y[1:2], expected, rtol=1e-6, atol=1e-7)
+        torch.testing.assert_close(after.weights[1:2], state.weights, rtol=1e-6, atol=1e-7)
+        assert gradient[1:].isfinite().all(), name
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("choice", CHOICES[::5], ids=str)
+def test_other_precisions(choice: Choice, dtype: torch.dtype) -> None:
+    layer = transparent(choice, dtype)
+    for name in ("zero", "one-hot", "-100", "denormal", "all equal"):
+        assert all(tensor.isfinite().all() for tensor in forward_and_backward(layer, FINITE[name][None].to(dtype))), (
+            name
+        )
+
+
+def named(name: str) -> FastWeightAttention:
+    return transparent(next(choice for choice in CHOICES if str(choice) == name))
+
+
+def default() -> FastWeightAttention:
+    return named("DeltaRule()-DPFP(nu=1)-SumNormalisation-attention=none")
+
+
+def test_a_zero_key_writes_nothing_and_a_zero_query_reads_zero() -> None:
+    layer, x = default(), torch.tensor([[[0.5, 0.2, 0.1], [0.0, 0.0, 0.0]]])
+    y, state = layer(x)
+    assert torch.equal(state.weights, layer(x[:, :1])[1].weights)
+    assert y[0, 0].abs().sum() > 0
+    assert torch.equal(y[0, 1], torch.zeros(KEY_DIM))
+    assert state.steps.tolist() == [2], "it was a step all the same"
+
+
+def test_a_one_hot_key_has_no_features_under_dpfp() -> None:
+    y, state = default()(torch.tensor([[[1.0, 0.0, 0.0]]]))
+    assert state.weights.abs().sum() == y.abs().sum() == 0
+
+
+def test_an_overflow_names_the_sequences_and_what_to_do() -> None:
+    layer = named("DeltaRule()-Identity()-NoNormalisation-attention=none")
+    x = 0.5 * torch.randn(3, 40, KEY_DIM)
+    x[1] = 100
+    x[2] = math.nan
+    with pytest.raises(FloatingPointError, match=r"sequences \[1\] .*SumNormalisation\(\) and L2Normalisation\(\)"):
+        layer(x)
+
+
+def test_an_overflow_of_gradients_is_an_error_and_a_bad_loss_is_not() -> None:
+    layer = named("DeltaRule()-Tanh()-NoNormalisation-attention=none")
+    y, _ = layer(FINITE["1e20 among ordinary"][None])
+    with pytest.raises(FloatingPointError, match="gradients overflowed although"):
+        y.sum().backward()
+    y, _ = layer(0.1 * torch.randn(1, 4, KEY_DIM))
+    (y.sum() * math.nan).backward()
+    assert layer.projection.weight.grad.isnan().any()
+
+
+@pytest.mark.parametrize("name", ["zero", "one-hot", "-100", "denormal", "all equal", "1e20", "-1e20"])
+def test_softmax_attention_is_finite(name: str) -> None:
+    layer = SoftmaxAttention(KEY_DIM, 1)
+    x = (FINITE[name][None] / (1e10 if "1e20" in name else 1)).requires_grad_()
+    y, _ = layer(x)
+    y.sum().backward()
+    assert y.isfinite().all()
+    assert x.grad.isfinite().all()
