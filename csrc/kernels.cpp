@@ -6,7 +6,7 @@ namespace fastweights::FASTWEIGHTS_LEVEL {
 namespace {
 
 // 32 float columns fill the multiply-add units and leave registers for everything else; wider tiles spill.
-#if defined(__AVX512F__)
+#if FASTWEIGHTS_VECTOR_BYTES == 64
 constexpr int kWidestTile = 2;
 #else
 constexpr int kWidestTile = 4;

@@ -126,14 +126,9 @@ class BackwardTile {
     // W of the next chunk = Γ_C W + (E U)ᵀ K
     void advance() {
         Real* next = state + state_size;
-        const Left<Real> update_by_column = {update, kChunk, 1};
-        if (Decay) {
-            scale(next, state, space.since_start[count - 1]);
-            multiply_add<Real>({next, padded}, {next, padded}, update_by_column, scaled(key, space.until_end), head.columns, count,
-                               vectors);
-        } else {
-            multiply_add<Real>({next, padded}, {state, padded}, update_by_column, key, head.columns, count, vectors);
-        }
+        if (Decay) scale(next, state, space.since_start[count - 1]);
+        multiply_add<Real, 1>({next, padded}, {Decay ? next : state, padded}, head.columns, vectors,
+                              {{{update, kChunk, 1}, Decay ? scaled(key, space.until_end) : key, count}});
     }
 
     void scale(Real* to, const Real* from, Real factor) {

@@ -31,19 +31,17 @@ void BackwardTile<Real, Decay>::backward() {
         for (Index here = 0; here < columns * kChunk; here += kStep)
             store(space.grad_solved + here, load(space.since_start + here % kChunk) * load(space.grad_solved + here));
     }
-    const Rows<Real> gradient = {space.gradient, padded};
-    const Rows<const Real> old_gradient = {space.gradient, padded};
-    multiply_add<Real>(gradient, old_gradient, {space.grad_solved, kChunk, 1}, key, columns, count, vectors);
-    multiply_add<Real>(gradient, old_gradient, grad_read_by_column, Decay ? scaled(query, space.since_start) : query, columns,
-                       count, vectors);
+    multiply_add<Real, 2>({space.gradient, padded}, {space.gradient, padded}, columns, vectors,
+                          {{{space.grad_solved, kChunk, 1}, key, count},
+                           {grad_read_by_column, Decay ? scaled(query, space.since_start) : query, count}});
 }
 
 // P and L, with D inside, and what the gradient of D needs of them.
 template <class Real, bool Decay>
 void BackwardTile<Real, Decay>::overlaps() {
     const Rows<const Real> key_by_time = {space.key_by_time, kChunk};
-    multiply<Real>({space.reading, kChunk}, {query.data, query.stride, 1}, key_by_time, count, head.key_dim, kTimeVectors);
-    multiply<Real>({space.overlap, kChunk}, {key.data, key.stride, 1}, key_by_time, count, head.key_dim, kTimeVectors);
+    multiply<Real, 1>({space.reading, kChunk}, count, kTimeVectors, {{{query.data, query.stride, 1}, key_by_time, head.key_dim}});
+    multiply<Real, 1>({space.overlap, kChunk}, count, kTimeVectors, {{{key.data, key.stride, 1}, key_by_time, head.key_dim}});
     if (Decay) {
         std::memcpy(space.query_key, space.reading, bytes(count * kChunk));
         std::memcpy(space.key_key, space.overlap, bytes(count * kChunk));
@@ -75,14 +73,18 @@ template <class Real, bool Decay>
 void BackwardTile<Real, Decay>::solve() {
     const Index columns = head.columns;
     const Rows<Real> grad_update = {space.grad_update, kChunk};
-    multiply<Real>(grad_update, {space.gradient, padded, 1}, {space.key_by_time, kChunk}, columns, head.key_dim, kTimeVectors);
-    if (Decay)
+    const Term<Real> through_weights = {{space.gradient, padded, 1}, {space.key_by_time, kChunk}, head.key_dim};
+    const Term<Real> through_reads = {grad_read_by_column, {space.reading, kChunk}, count};
+    if (Decay) {
+        multiply<Real, 1>(grad_update, columns, kTimeVectors, {through_weights});
         for (Index here = 0; here < columns * kChunk; here += kStep)
             store(space.grad_update + here, load(space.grad_update + here) * load(space.until_end + here % kChunk));
-    multiply_add<Real>(grad_update, {space.grad_update, kChunk}, grad_read_by_column, {space.reading, kChunk}, columns, count,
-                       kTimeVectors);
-    multiply<Real>({space.grad_solved, kChunk}, {space.grad_update, kChunk, 1}, {space.inverse, kChunk}, columns, count,
-                   kTimeVectors);
+        multiply_add<Real, 1>(grad_update, {space.grad_update, kChunk}, columns, kTimeVectors, {through_reads});
+    } else {
+        multiply<Real, 2>(grad_update, columns, kTimeVectors, {through_weights, through_reads});
+    }
+    multiply<Real, 1>({space.grad_solved, kChunk}, columns, kTimeVectors,
+                      {{{space.grad_update, kChunk, 1}, {space.inverse, kChunk}, count}});
     Real grad_erase[kChunk], grad_write[kChunk];
     for (Index lane = 0; lane < kChunk; lane += kStep) {
         Vector<Real> erased = {}, written = {};
@@ -105,8 +107,8 @@ void BackwardTile<Real, Decay>::solve() {
 template <class Real, bool Decay>
 void BackwardTile<Real, Decay>::grad_overlaps() {
     const Rows<const Real> updates = {update, kChunk};
-    multiply<Real>({space.grad_reading, kChunk}, grad_read, updates, count, head.columns, kTimeVectors);
-    multiply<Real>({space.grad_overlap, kChunk}, {space.grad_solved, 1, kChunk}, updates, count, head.columns, kTimeVectors);
+    multiply<Real, 1>({space.grad_reading, kChunk}, count, kTimeVectors, {{grad_read, updates, head.columns}});
+    multiply<Real, 1>({space.grad_overlap, kChunk}, count, kTimeVectors, {{{space.grad_solved, 1, kChunk}, updates, head.columns}});
     for (Index i = 0; i < count; ++i)
         for (Index j = 0; j < kChunk; ++j) {
             const Index here = i * kChunk + j;
@@ -125,37 +127,36 @@ void BackwardTile<Real, Decay>::grad_overlaps() {
 
 template <class Real, bool Decay>
 void BackwardTile<Real, Decay>::grad_queries() {
-    multiply<Real>(grad_query, grad_read, {state, padded}, count, head.columns, vectors);
-    if (Decay)
-        for (Index i = 0; i < count; ++i) {
-            space.grad_since_start[i] = dot(query.row(i), grad_query.row(i), padded);
-            for (Index column = 0; column < padded; column += kStep)
-                store(grad_query.row(i) + column, space.since_start[i] * load(grad_query.row(i) + column));
-        }
-    multiply_add<Real>(grad_query, {grad_query.data, grad_query.stride}, {space.grad_reading, kChunk, 1}, key, count, count,
-                       vectors);
+    const Term<Real> through_state = {grad_read, {state, padded}, head.columns};
+    const Term<Real> through_updates = {{space.grad_reading, kChunk, 1}, key, count};
+    if (!Decay) return multiply<Real, 2>(grad_query, count, vectors, {through_state, through_updates});
+    multiply<Real, 1>(grad_query, count, vectors, {through_state});
+    for (Index i = 0; i < count; ++i) {
+        space.grad_since_start[i] = dot(query.row(i), grad_query.row(i), padded);
+        for (Index column = 0; column < padded; column += kStep)
+            store(grad_query.row(i) + column, space.since_start[i] * load(grad_query.row(i) + column));
+    }
+    multiply_add<Real, 1>(grad_query, {grad_query.data, grad_query.stride}, count, vectors, {through_updates});
 }
 
 template <class Real, bool Decay>
 void BackwardTile<Real, Decay>::grad_keys() {
-    const Rows<const Real> so_far = {grad_key.data, grad_key.stride};
-    const Left<Real> update_by_time = {update, 1, kChunk};
-    multiply<Real>(grad_key, {space.grad_solved, 1, kChunk}, {state, padded}, count, head.columns, vectors);
-    if (Decay) {
-        multiply<Real>({space.scratch, padded}, update_by_time, {space.gradient, padded}, count, head.columns, vectors);
-        for (Index i = 0; i < count; ++i) {
-            const Real* from_gradient = space.scratch + i * padded;
-            space.grad_since_start[i] += dot(key.row(i), grad_key.row(i), padded);
-            space.grad_ratio[(count - 1) * kChunk + i] += dot(key.row(i), from_gradient, padded);
-            for (Index column = 0; column < padded; column += kStep)
-                store(grad_key.row(i) + column, space.since_start[i] * load(grad_key.row(i) + column) +
-                                                    space.until_end[i] * load(from_gradient + column));
-        }
-    } else {
-        multiply_add<Real>(grad_key, so_far, update_by_time, {space.gradient, padded}, count, head.columns, vectors);
+    const Term<Real> through_state = {{space.grad_solved, 1, kChunk}, {state, padded}, head.columns};
+    const Term<Real> through_final = {{update, 1, kChunk}, {space.gradient, padded}, head.columns};
+    const Term<Real> through_reads = {{space.grad_reading, 1, kChunk}, query, count};
+    const Term<Real> through_keys = {{space.grad_overlap, kChunk, 1}, key, count};
+    if (!Decay) return multiply<Real, 4>(grad_key, count, vectors, {through_state, through_final, through_reads, through_keys});
+    multiply<Real, 1>(grad_key, count, vectors, {through_state});
+    multiply<Real, 1>({space.scratch, padded}, count, vectors, {through_final});
+    for (Index i = 0; i < count; ++i) {
+        const Real* from_final = space.scratch + i * padded;
+        space.grad_since_start[i] += dot(key.row(i), grad_key.row(i), padded);
+        space.grad_ratio[(count - 1) * kChunk + i] += dot(key.row(i), from_final, padded);
+        for (Index column = 0; column < padded; column += kStep)
+            store(grad_key.row(i) + column, space.since_start[i] * load(grad_key.row(i) + column) +
+                                                space.until_end[i] * load(from_final + column));
     }
-    multiply_add<Real>(grad_key, so_far, {space.grad_reading, 1, kChunk}, query, count, count, vectors);
-    multiply_add<Real>(grad_key, so_far, {space.grad_overlap, kChunk, 1}, key, count, count, vectors);
+    multiply_add<Real, 2>(grad_key, {grad_key.data, grad_key.stride}, count, vectors, {through_reads, through_keys});
 }
 
 // Back through D_ij = g_i D_{i-1,j} and Γ_i = g_i Γ_{i-1}, last step first.

@@ -92,6 +92,6 @@ def new_like(x: Tensor) -> Tensor:
 ABSENT = (0, 0, 0, 0)
 
 
-def sequence(x: Tensor | None) -> tuple[int, int, int, int]:
+def sequence(x: Tensor | None) -> tuple[int, ...]:
     """Address and strides of a `b h t` or `b h t ·` tensor, as the kernels take them."""
     return ABSENT if x is None else (x.data_ptr(), *x.stride()[:3])
