@@ -12,9 +12,10 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.nn.functional import pad
 
-BLOCK = 32
-"""Steps that are solved for together."""
+BLOCK = 20
+"""Steps that are solved for together; the paper's sequences are multiples of it, so that none has to be filled up."""
 
 
 def delta_read_weights(
@@ -25,10 +26,10 @@ def delta_read_weights(
 ) -> Float[Tensor, "b t q"]:
     """w with W_L q = Σ_t w_t v_t, where W_t = W_{t-1} + β_t (v_t - W_{t-1} k_t) ⊗ k_t and W_0 = 0."""
     steps = keys.shape[1]
-    fill = -steps % block
-    # A key of zero writes nothing, so filling up the last block changes nothing.
-    keys = torch.nn.functional.pad(keys, (0, 0, 0, fill)).unflatten(1, (-1, block))
-    strengths = torch.nn.functional.pad(strengths, (0, fill)).unflatten(1, (-1, block))
+    if fill := -steps % block:
+        # A key of zero writes nothing, so filling up the last block changes nothing.
+        keys, strengths = pad(keys, (0, 0, 0, fill)), pad(strengths, (0, fill))
+    keys, strengths = keys.unflatten(1, (-1, block)), strengths.unflatten(1, (-1, block))
     weights: Tensor = _WalkBack.apply(keys, queries.mT, strengths[..., None])
     return weights.flatten(1, 2)[:, :steps]
 

@@ -28,6 +28,7 @@ from fastweights.memory import (
 from fastweights.models.clamped_read import clamped_reads
 from fastweights.models.delta_read import delta_read_weights
 from fastweights.models.dpfp_read import dpfp_products
+from fastweights.models.sum_normalised import sum_normalised
 from fastweights.shapes import Features, Projection, Vectors
 from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, SumRule, UpdateRule
 
@@ -153,7 +154,10 @@ class FastWeightRead(Attention):
         return self._mapped_keys(keys, projection) @ self._mapped_queries(queries, projection).mT
 
     def _mapped_keys(self, keys: Vectors, projection: Projection | None) -> Features:
-        return self.normalisation(self._features(keys, projection))
+        features = self._features(keys, projection)
+        if isinstance(self.normalisation, SumNormalisation) and self.feature_map.positive:
+            return sum_normalised(features)
+        return self.normalisation(features)
 
     def _mapped_queries(self, queries: Vectors, projection: Projection | None) -> Features:
         features = self._features(queries, projection)

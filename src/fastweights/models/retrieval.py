@@ -10,7 +10,7 @@ import math
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import linear
 
 from fastweights.feature_maps import RandomFeatureMap
 from fastweights.models.reads import ATTENTIONS, Attention, FastWeightRead, Pairs, Reads, SoftmaxRead
@@ -91,12 +91,17 @@ class RetrievalModel(nn.Module):
     def _project_pairs(self, projection: nn.Linear, keys: Tensor, values: Tensor) -> Float[Tensor, "b t d"]:
         of_values, of_embeddings = projection.weight.split([self.num_keys, self.embedding.shape[1]], dim=1)
         of_keys = linear(self.embedding, of_embeddings, projection.bias)
-        return embedding(keys, of_keys) + embedding(values, of_values.T)
+        return rows(of_keys, keys) + rows(of_values.T.contiguous(), values)
 
     def _project_queries(self, queries: Tensor) -> Float[Tensor, "b q d"]:
         if queries.numel() < self.num_keys:
-            return self.query_projection(embedding(queries, self.embedding))
-        return embedding(queries, self.query_projection(self.embedding))
+            return self.query_projection(rows(self.embedding, queries))
+        return rows(self.query_projection(self.embedding), queries)
+
+
+def rows(table: Float[Tensor, "n d"], indices: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
+    """The rows of a table by index: an embedding, in the form whose gradient is cheapest on a CPU."""
+    return table.index_select(0, indices.flatten()).unflatten(0, indices.shape)
 
 
 def retrieval_loss(reads: Reads, targets: Int[Tensor, "b q"]) -> Float[Tensor, "b q"]:
