@@ -3,22 +3,21 @@
 import os
 import signal
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType
 
-from rich.console import Console
-from rich.text import Text
-
 from fastweights.data.retrieval import Setting
+from fastweights.experiments import FIGURES, paper_report
 from fastweights.experiments import demo as paper_in_a_minute
-from fastweights.experiments import paper_report
 from fastweights.experiments.retrieval import PROTOCOLS, RetrievalRun, preset
 from fastweights.experiments.retrieval_run import CODEC
 from fastweights.experiments.runs import carry_out, load, name_of
 from fastweights.experiments.sweep import sweep
-from fastweights.reporting.progress import ending
-from fastweights.reporting.records import check_results_folder, record_path
+from fastweights.reporting.progress import Running, SweepProgress, ending
+from fastweights.reporting.records import Record, check_results_folder, record_path
 
 STARTING_POINT = {"capacity": ("sum", 20), "overwriting": ("delta", 20)}
 """Rule and S of a run of which nothing else is said."""
@@ -35,22 +34,47 @@ def run(setting: Setting, model: str, rule: str | None, changes: Sequence[str], 
     results = results or default_results()
     check_results_folder(results)
     wanted = configured(setting, model, rule, changes)
-    console = Console(highlight=False)
-    record = load(results).get(wanted)
+    record = load(results).get(wanted) or train(wanted, results)
+    print(f"{wanted.slug}: {ending(record.result)}")
+    print(f"The record is {record_path(results, name_of(wanted))}")
+    print(f"Try next: fastweights report --results {results}")
+
+
+def train(wanted: RetrievalRun, results: Path) -> Record:
+    """Carry out one run and show how it goes; Ctrl-C leaves a checkpoint, from which the same command goes on."""
+    progress = SweepProgress(total=1, done=0, work=1.0)
+
+    def show(step: int, loss: float, steps_per_second: float) -> None:
+        progress.update(wanted.slug, step, loss, steps_per_second)
+        progress.refresh()
+
+    progress.start(wanted.slug, Running(wanted.slug))
+    with progress.shown(), requests_to_stop() as requests:
+        record = carry_out(wanted, results, on_progress=show, should_stop=lambda: bool(requests))
+    if signal.SIGINT in requests:
+        raise KeyboardInterrupt
+    if requests:
+        raise SystemExit(128 + requests[0])
     if record is None:
-        console.print(Text(f"running {wanted.slug}"))
-        end_on_termination()
+        raise ValueError(f"another process is working on {name_of(wanted)}")
+    return record
 
-        def show(step: int, loss: float, steps_per_second: float) -> None:
-            line = f"step {step} loss {loss:.4g} ({steps_per_second:.0f} steps/s)"
-            console.print(Text(line), end="\r" if console.is_terminal else "\n")
 
-        record = carry_out(wanted, results, on_progress=show)
-        if record is None:
-            raise ValueError(f"another process is working on {name_of(wanted)}")
-    console.print(Text(f"{wanted.slug}: {ending(record.result)}"))
-    console.print(Text(f"The record is {record_path(results, name_of(wanted))}"))
-    console.print(Text(f"Try next: fastweights report --results {results}"))
+@contextmanager
+def requests_to_stop() -> Iterator[list[int]]:
+    """The signals that asked for an end inside the block; a second one ends it at once."""
+    received: list[int] = []
+
+    def note(signum: int, frame: FrameType | None) -> None:
+        received.append(signum)
+        signal.signal(signum, signal.SIG_DFL)
+
+    before = {signum: signal.signal(signum, note) for signum in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield received
+    finally:
+        for signum, handler in before.items():
+            signal.signal(signum, handler)
 
 
 def configured(setting: Setting, model: str, rule: str | None, changes: Sequence[str]) -> RetrievalRun:
@@ -61,10 +85,10 @@ def configured(setting: Setting, model: str, rule: str | None, changes: Sequence
         path, equals, value = change.partition("=")
         if not equals:
             raise ValueError(f"--set: expected FIELD=VALUE, got {change!r}")
-        if path == "protocol" and value in PROTOCOLS:
-            described = CODEC.from_plain(
-                RetrievalRun, {**described.to_dict(), "protocol": CODEC.to_plain(PROTOCOLS[value])}
-            )
+        if path == "protocol":
+            if value not in PROTOCOLS:
+                raise ValueError(f"protocol: must be one of {', '.join(PROTOCOLS)}, got {value!r}")
+            described = replace(described, protocol=PROTOCOLS[value])
         else:
             described = CODEC.override(described, path, value)
     return described
@@ -74,6 +98,8 @@ def reproduce(
     figures: Sequence[str], quick: bool, seeds: tuple[int, ...], results: Path | None, jobs: int | None
 ) -> None:
     """Run what the figures need and have no record of, then make the report."""
+    if not figures:
+        raise ValueError(f"figures: name at least one of {', '.join(FIGURES)}")
     results = results or default_results()
     runs: list[RetrievalRun] = []
     for name in figures:
@@ -81,7 +107,7 @@ def reproduce(
         runs += module.runs(quick, seeds or module.SEEDS)
     end_on_termination()
     title = " ".join(["fastweights reproduce", *figures, *(["--quick"] if quick else [])])
-    sweep(runs, results, jobs=jobs or cores(), title=title)
+    sweep(runs, results, jobs=cores() if jobs is None else jobs, title=title)
     report(results, Path("fastweights-report"), (), None)
 
 
