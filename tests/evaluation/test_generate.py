@@ -1,0 +1,91 @@
+"""Continuing a text."""
+
+from collections import Counter
+from itertools import islice
+
+import pytest
+import torch
+
+from fastweights.evaluation.generate import Sampling, generate
+from fastweights.memory import FastWeightState
+from fastweights.models.attention_choice import FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.language_model import LanguageModel, LanguageModelConfig
+
+PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+def model_with(attention: FastWeightChoice | SoftmaxChoice | RelativeChoice) -> LanguageModel:
+    torch.manual_seed(2)
+    model = LanguageModel(LanguageModelConfig(20, 8, 2, 2, 16, attention, positions=False, cutoffs=(12,))).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return model
+
+
+@pytest.mark.parametrize("attention", [FastWeightChoice(), SoftmaxChoice(), RelativeChoice(memory_length=500)])
+@pytest.mark.parametrize("prompt", [PROMPT[:1], PROMPT, PROMPT * 150])
+def test_greedy_words_are_those_of_the_whole_text(
+    attention: FastWeightChoice | SoftmaxChoice | RelativeChoice, prompt: list[int]
+) -> None:
+    if isinstance(attention, RelativeChoice) and len(prompt) > 400:
+        pytest.skip("it forgets what is further back than its memory")
+    model = model_with(attention).eval()
+    text = list(prompt)
+    with torch.no_grad():
+        for _ in range(10):
+            text.append(int(model.log_probabilities(model(torch.tensor([text]))[0])[0, -1].argmax()))
+    assert list(islice(generate(model, prompt, Sampling(temperature=0)), 10)) == text[len(prompt) :]
+
+
+def test_the_state_does_not_grow() -> None:
+    model, sizes = model_with(FastWeightChoice()), set()
+    model.blocks[0].register_forward_hook(lambda module, given, result: sizes.add(result[1].weights.shape))
+    list(islice(generate(model, PROMPT * 200), 20))
+    assert len(sizes) == 1
+    assert isinstance(model(torch.tensor([PROMPT]))[1][0], FastWeightState)
+
+
+def test_a_seed_repeats_and_another_does_not() -> None:
+    model = model_with(FastWeightChoice())
+    drawn = [tuple(islice(generate(model, PROMPT, Sampling(seed=seed)), 30)) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def draws(sampling: Sampling, probabilities: list[float], count: int = 4000) -> Counter[int]:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.tensor(probabilities).log()
+    return Counter(sampling.choose(scores, generator) for _ in range(count))
+
+
+def test_temperature_raises_the_probabilities_to_a_power() -> None:
+    found = draws(Sampling(temperature=0.5), [0.2, 0.5, 0.3])
+    squares = [0.04, 0.25, 0.09]
+    for word, square in enumerate(squares):
+        assert found[word] / 4000 == pytest.approx(square / sum(squares), abs=0.03)
+
+
+def test_top_k_and_top_p_leave_out_the_unlikely() -> None:
+    assert set(draws(Sampling(top_k=2), [0.1, 0.4, 0.2, 0.3])) == {1, 3}
+    assert set(draws(Sampling(top_p=0.65), [0.1, 0.4, 0.2, 0.3])) == {1, 3}
+    assert set(draws(Sampling(top_p=0.75), [0.1, 0.4, 0.2, 0.3])) == {1, 2, 3}
+    assert set(draws(Sampling(top_p=0.01), [0.1, 0.4, 0.2, 0.3])) == {1}
+    assert set(draws(Sampling(top_k=3, top_p=0.5), [0.1, 0.4, 0.2, 0.3])) == {1, 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": -1.0}, "temperature"),
+        ({"top_k": -1}, "top_k"),
+        ({"top_p": 0.0}, "top_p"),
+        ({"top_p": 1.1}, "top_p"),
+    ],
+)
+def test_impossible_sampling_is_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Sampling(**options)  # type: ignore[arg-type]
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one token"):
+        next(generate(model_with(FastWeightChoice()), []))
