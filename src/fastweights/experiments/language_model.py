@@ -19,7 +19,6 @@ from fastweights.experiments.language_model_run import LanguageModelRun, load_ru
 from fastweights.experiments.training_display import TrainingDisplay
 from fastweights.training.config import Upkeep
 from fastweights.training.distributed import World
-from fastweights.training.loop import NotFiniteError
 from fastweights.training.run_directory import read_json
 
 
@@ -39,7 +38,7 @@ def train(options: TrainOptions) -> None:
             outcome = train_run(
                 run, corpus, options.out, upkeep=upkeep, world=world, display=display, source=options.data
             )
-        except NotFiniteError as error:
+        except FloatingPointError as error:
             raise ValueError(f"{options.out}: {error}") from error
     if outcome is None:
         display.say(f"{options.out}: this run is finished; its result is in {options.out / 'result.json'}")

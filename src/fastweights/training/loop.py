@@ -150,8 +150,12 @@ class Trainer:
         journal = self.journal
         place = f"step {journal.step + 1} (epoch {segment.epoch}, segment {journal.step % self.stream.segments})"
         if self.upkeep.when_not_finite == "stop" or journal.skipped_in_a_row + 1 >= MOST_SKIPPED:
-            self._save()
             skipped = f" after {journal.skipped_in_a_row} skipped steps" if journal.skipped_in_a_row else ""
+            try:
+                self._save()
+            except FloatingPointError as error:
+                # The weights were bad before this step began.
+                raise NotFiniteError(f"{place}: {trouble}; training stops here{skipped}; {error}") from error
             raise NotFiniteError(f"{place}: {trouble}; training stops here{skipped}, the weights were not changed")
         if segment.first:
             self.run_state.states = [None] * self.config.accumulation

@@ -54,8 +54,14 @@ class RunDirectory:
     def log(self, **values: Any) -> None:
         """Add a line to the metrics."""
         if self.owner:
-            with self.metrics.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(values, allow_nan=False) + "\n")
+            try:
+                with self.metrics.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps(values, allow_nan=False) + "\n")
+            except OSError as error:
+                raise OSError(
+                    f"{self.metrics}: could not be written ({error.strerror}); the last checkpoint is untouched, and "
+                    "the same command goes on from there"
+                ) from error
 
     def settle_metrics(self) -> int:
         """Flush the metrics to the disk; how many bytes they are."""
