@@ -1,6 +1,7 @@
 """What the layers do about padding, before anything else sees it."""
 
 import torch
+from torch import Tensor
 
 from fastweights.shapes import Inputs, Mask
 
@@ -16,7 +17,7 @@ def check_inputs(x: Inputs, mask: Mask | None, model_dim: int) -> None:
         )
 
 
-def without_padding(x: Inputs, mask: Mask | None) -> Inputs:
+def without_padding(x: Inputs, mask: Mask | None) -> Tensor:
     """`x` with zeros in its padded steps, so that whatever stood there, NaN included, reaches no product or gradient.
 
     On the CPU, steps after the last real one of any sequence are cut off, so that a sequence and its right-padded form
@@ -31,6 +32,6 @@ def without_padding(x: Inputs, mask: Mask | None) -> Inputs:
     return x[:, : int(real[-1]) + 1] if len(real) else x[:, :0]
 
 
-def with_steps(y: Inputs, steps: int) -> Inputs:
+def with_steps(y: Tensor, steps: int) -> Tensor:
     """`y` with zeros for the steps that were cut off."""
     return torch.nn.functional.pad(y, (0, 0, 0, steps - y.shape[1])) if y.shape[1] < steps else y
