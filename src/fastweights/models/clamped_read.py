@@ -4,7 +4,7 @@
 
 The clamp makes the rule non-linear in W, so it runs step by step. But W itself is never needed, only R_j = W k_j, what
 each later key and each query would retrieve, which a write changes by (k_t·k_j) u_t. Nor does the norm need W:
-|X_t|² = |W_{t-1}|² + 2 u_t·R_t + |u_t|² |k_t|². The backward pass is in docs/math.md#clamped-memory.
+|X_t|² = |W_{t-1}|² + 2 u_t·R_t + |u_t|² |k_t|². The backward pass is in docs/retrieval.md#clamped-memory.
 """
 
 from typing import Any

@@ -1,4 +1,4 @@
-"""Reading a memory that the delta rule has written, without building it (docs/math.md#one-read).
+"""Reading a memory that the delta rule has written, without building it (docs/retrieval.md#one-read).
 
 The read after the last write is y = W_L q = Σ_t w_t v_t. The weights w follow from walking back from the query,
     p_L = q,   w_t = β_t k_t·p_t,   p_{t-1} = p_t - w_t k_t,

@@ -1,4 +1,4 @@
-"""Dot products of DPFP features with those of one query, without building either (docs/math.md#dpfp-kernel).
+"""Dot products of DPFP features with those of one query, without building either (docs/retrieval.md#dpfp-kernel).
 
 φ multiplies pairs of rectified coordinates, so φ(k)·φ(q) is a quadratic form of what k and q have in common:
     φ(k)·φ(q) = ½ uᵀ C u   with   u = relu(k ⊙ q).
