@@ -64,7 +64,7 @@ def test_rows_of_a_block_are_orthogonal_and_as_long_as_gaussian_ones() -> None:
         products = block @ block.mT
         lengths = products.diagonal(dim1=1, dim2=2)
         assert (products - torch.diag_embed(lengths)).abs().max() < 1e-4
-    # Each row is N(0, I): its squared length is χ² of 4 degrees, mean 4 and variance 8; its entries have mean 0, variance 1.
+    # Each row is N(0, I): entries of mean 0 and variance 1, a squared length of mean 4 and variance 8 (χ²).
     lengths = draws.square().sum(-1)
     assert lengths.mean().item() == pytest.approx(4, abs=0.1)
     assert lengths.var().item() == pytest.approx(8, rel=0.08)

@@ -60,7 +60,7 @@ def test_reorder_and_select_take_whole_rows() -> None:
     ):
         assert torch.equal(after, before[beams])
     assert state.select(torch.tensor([True, False, True])) == state.reorder(torch.tensor([0, 2]))
-    with pytest.raises(ValueError, match="vector of indices, got torch.bool"):
+    with pytest.raises(ValueError, match="vector of indices, got torch"):
         state.reorder(torch.tensor([True, False, True]))
 
 
@@ -126,12 +126,13 @@ def test_any_cut_and_any_changed_byte_is_noticed(tmp_path: Path) -> None:
         changed = bytearray(whole)
         changed[position] ^= 4
         path.write_bytes(changed)
+        refusal = None
         try:
             assert FastWeightState.load(path) == example(batch=1), position
         except ValueError as error:
-            assert str(path) in str(error)
-        else:
-            assert position < data_starts, "only in the header can a byte be without meaning"
+            refusal = str(error)
+        # Only in the header can a byte be without meaning.
+        assert position < data_starts if refusal is None else str(path) in refusal
 
 
 @pytest.mark.parametrize(
