@@ -9,12 +9,14 @@ from benchmarks.figure import draw
 from benchmarks.record import SpeedRecord
 from benchmarks.tables import all_tables, decoding, headline, stacks
 from fastweights.reporting.records import write_text
+from fastweights.reporting.report import fill_markers
 from fastweights.reporting.terminal import print_table
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "benchmarks" / "results" / "speed.json"
 FIGURE = ROOT / "docs" / "figures" / "speed.png"
-BEGIN, END = "<!-- speed: made by `python -m benchmarks.report` -->", "<!-- /speed -->"
+NAME = "speed"
+MARKER = f"<!-- {NAME} -->"
 
 __all__ = ["draw", "print_tables", "publish"]
 
@@ -71,13 +73,11 @@ def details(record: SpeedRecord) -> str:
     return "\n".join(parts).rstrip("\n")
 
 
-def between_markers(text: str, content: str, path: Path) -> str:
-    """The text with what stands between the markers replaced."""
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{path}: expected the lines {BEGIN!r} and {END!r}, between which the results go")
-    return f"{before}{BEGIN}\n{content}\n{END}{after}"
+def updated(text: str, content: str, path: Path) -> str:
+    """The text with what stands between its markers replaced."""
+    if MARKER not in text:
+        raise ValueError(f"{path}: expected {MARKER!r} and its end, between which the results go")
+    return fill_markers(text, {NAME: content})
 
 
 def publish(record: SpeedRecord) -> None:
@@ -86,7 +86,7 @@ def publish(record: SpeedRecord) -> None:
         raise ValueError(f"record: {len(record.refusals)} results disagree with the oracle: {record.refusals}")
     draw(record, FIGURE)
     for path, content in ((ROOT / "README.md", summary(record)), (ROOT / "docs" / "benchmarks.md", details(record))):
-        write_text(path, between_markers(path.read_text(encoding="utf-8"), content, path))
+        write_text(path, updated(path.read_text(encoding="utf-8"), content, path))
 
 
 if __name__ == "__main__":

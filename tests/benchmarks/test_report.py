@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from benchmarks.figure import draw
 from benchmarks.record import SpeedRecord
-from benchmarks.report import BEGIN, END, between_markers, details, publish, summary
+from benchmarks.report import MARKER, details, publish, summary, updated
 from benchmarks.tables import headline, lengths, memory
 
 ENVIRONMENT = {
@@ -74,13 +74,13 @@ def test_a_file_that_is_no_record_is_named(content: str, tmp_path: Path) -> None
 
 
 def test_only_what_stands_between_the_markers_changes() -> None:
-    text = f"before\n{BEGIN}\nold\n{END}\nafter\n"
-    assert between_markers(text, "new", Path("x")) == f"before\n{BEGIN}\nnew\n{END}\nafter\n"
+    text = f"before\n{MARKER}\nold\n<!-- end speed -->\nafter\n"
+    assert updated(text, "new", Path("x")) == f"before\n{MARKER}\n\nnew\n\n<!-- end speed -->\nafter\n"
 
 
 def test_missing_markers_are_an_error() -> None:
-    with pytest.raises(ValueError, match=r"README\.md: expected the lines"):
-        between_markers("no markers", "new", Path("README.md"))
+    with pytest.raises(ValueError, match=r"README\.md: expected '<!-- speed -->'"):
+        updated("no markers", "new", Path("README.md"))
 
 
 def test_wrong_results_are_not_published() -> None:
