@@ -1,5 +1,6 @@
 """The evaluation protocols, and the floors that no model of a kind can go below."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -15,10 +16,17 @@ from fastweights.evaluation.retrieval import (
     chunk_weighted_mean,
     evaluate,
 )
-from fastweights.experiments.retrieval import preset
+from fastweights.experiments.retrieval import preset, single_thread
 from fastweights.experiments.retrieval_training import Training
 from fastweights.feature_maps import Favor
 from fastweights.models.retrieval import FastWeightRead, RetrievalModel, retrieval_loss
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Iterator[None]:
+    """Models this small only lose by sharing work."""
+    with single_thread():
+        yield
 
 
 class Averaging(RetrievalModel):

@@ -74,6 +74,17 @@ def test_a_finished_run_is_not_run_again(tmp_path: Path, monkeypatch: pytest.Mon
     assert execute(TINY, tmp_path) == first
 
 
+def test_nothing_is_left_of_a_run_that_was_killed_as_it_ended(tmp_path: Path) -> None:
+    execute(TINY, tmp_path, should_stop=lambda: True)
+    checkpoint = (tmp_path / "checkpoint.safetensors").read_bytes()
+    execute(TINY, tmp_path)
+    files = {path.name for path in tmp_path.iterdir()}
+    for name in ("checkpoint.safetensors", ".checkpoint.safetensors.partial"):
+        (tmp_path / name).write_bytes(checkpoint)
+    execute(TINY, tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == files
+
+
 class Killed(BaseException):
     """Stands for a process that ends without any warning."""
 

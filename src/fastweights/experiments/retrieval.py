@@ -19,7 +19,7 @@ import torch
 
 from fastweights.evaluation.retrieval import PUBLISHED, TEXT, EvaluationProtocol
 from fastweights.experiments.retrieval_run import MODELS, PROTOCOLS, RULES, RetrievalRun, preset
-from fastweights.experiments.retrieval_training import Progress, Training
+from fastweights.experiments.retrieval_training import Progress, Training, remove_checkpoint
 from fastweights.experiments.source_commit import source_commit
 from fastweights.models.retrieval import FastWeightRead, SoftmaxRead
 from fastweights.reporting.environment import Environment
@@ -62,7 +62,9 @@ def execute(
     """
     _claim(run, directory)
     if (directory / "result.json").exists():
-        return read_json(directory / "result.json")
+        result = read_json(directory / "result.json")
+        remove_checkpoint(directory / CHECKPOINT)
+        return result
     with single_thread():
         training = Training(run)
         if (checkpoint := directory / CHECKPOINT).exists():
@@ -76,7 +78,7 @@ def execute(
     write_text(directory / "metrics.jsonl", _lines(training.progress.curve))
     result = _result(training.progress, reason)
     write_text(directory / "result.json", json.dumps(result, indent=1, allow_nan=False) + "\n")
-    checkpoint.unlink(missing_ok=True)
+    remove_checkpoint(checkpoint)
     return result
 
 

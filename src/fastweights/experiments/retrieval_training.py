@@ -108,7 +108,7 @@ class Training:
             "run": self.run.digest,
             "progress": json.dumps(asdict(self.progress), allow_nan=False),
         }
-        partial = path.with_name(f".{path.name}.partial")
+        partial = partial_file(path)
         save_file(tensors, partial, metadata)
         with partial.open("rb") as file:
             os.fsync(file.fileno())
@@ -140,3 +140,14 @@ class Training:
                 }
         groups = self.optimiser.state_dict()["param_groups"]
         self.optimiser.load_state_dict({"state": states, "param_groups": groups})
+
+
+def partial_file(path: Path) -> Path:
+    """Where a checkpoint is written before it takes its place."""
+    return path.with_name(f".{path.name}.partial")
+
+
+def remove_checkpoint(path: Path) -> None:
+    """Remove a checkpoint that is no longer needed, and what a killed process may have left of one."""
+    path.unlink(missing_ok=True)
+    partial_file(path).unlink(missing_ok=True)
