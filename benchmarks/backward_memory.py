@@ -1,8 +1,8 @@
 """How much memory a training step of the operator needs: `python -m benchmarks.backward_memory`.
 
-Each case runs in a process of its own and reports its peak of resident memory over what it held before, inputs included:
-everything that forward and backward keep or compute, gradients too. The step loop keeps W for every step, the other
-backends only at the ends of chunks.
+Each case runs in a process of its own and reports its peak of resident memory over what it held before, inputs
+included: everything that forward and backward keep or compute, gradients too. The step loop keeps W for every step, the
+other backends only at the ends of chunks.
 """
 
 import argparse

@@ -3,8 +3,8 @@
     python examples/add_a_rule.py
 
 The rule: how far a write goes should not depend on the length of the key (normalised least mean squares), and old
-associations should fade. It is linear in W, so two methods say all: `step`, its definition, and `coefficients`, the same
-as (erase, write, decay) for the fast operator. One line in `UPDATE_RULES` would hand it to the tests of agreement.
+associations should fade. It is linear in W, so two methods say all: `step`, its definition, and `coefficients`, the
+same as (erase, write, decay) for the fast operator. One line in `UPDATE_RULES` would hand it to the tests of agreement.
 """
 
 from dataclasses import dataclass

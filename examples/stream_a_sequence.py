@@ -1,6 +1,6 @@
 """A sequence in pieces: the state goes in and comes out, has a fixed size, and can be kept on disk.
 
-    python examples/stream_a_sequence.py
+python examples/stream_a_sequence.py
 """
 
 import tempfile
