@@ -17,6 +17,7 @@ from benchmarks.progress import Progress
 from benchmarks.record import SpeedRecord
 from benchmarks.report import draw, print_tables
 from benchmarks.timing import Json
+from fastweights import backends
 from fastweights.reporting.environment import Environment
 
 ROOT = Path(__file__).parents[1]
@@ -62,7 +63,9 @@ def new_record(plan: str) -> SpeedRecord:
     """Nothing measured yet."""
     commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     date = datetime.now(UTC).strftime("%Y-%m-%d")
-    return SpeedRecord(plan, date, commit.stdout.strip() or "unknown", asdict(Environment.here()), {})
+    environment = asdict(Environment.here())
+    environment["backends"] = {name: status.reason or "available" for name, status in backends().items()}
+    return SpeedRecord(plan, date, commit.stdout.strip() or "unknown", environment, {})
 
 
 def measure(plan: str, name: str, launcher: str) -> Json:

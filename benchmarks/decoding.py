@@ -41,7 +41,7 @@ def eager_step(weights: Tensor, step: Step) -> tuple[Tensor, Tensor]:
     query, key, value, strength = step
     retrieved = torch.matmul(key, weights.mT)
     correction = strength[..., None] * (value - retrieved)
-    weights = weights + correction.mT * key
+    weights = torch.addcmul(weights, correction.mT, key)
     return torch.matmul(query, weights.mT), weights
 
 
