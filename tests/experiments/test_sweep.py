@@ -15,7 +15,7 @@ import pytest
 import small_sweep
 from fastweights.experiments import figure2, figure3
 from fastweights.experiments.runs import carry_out, load, missing, name_of
-from fastweights.experiments.sweep import cost, sweep
+from fastweights.experiments.sweep import longest_first, sweep
 from fastweights.reporting.records import exclusive, record_path, run_directory
 
 PROGRAM = Path(small_sweep.__file__)
@@ -179,7 +179,7 @@ def test_a_results_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_long_runs_start_first() -> None:
-    by_cost = sorted(figure2.runs() + figure3.runs(), key=cost, reverse=True)
+    by_cost = longest_first(figure2.runs() + figure3.runs())
     assert {run.attention.update_rule.__class__.__name__ for run in by_cost[:6]} == {"FastWeightMemoryRule"}
     capacity = [run for run in by_cost if run.setting == "capacity"]
     assert capacity[0].num_keys == 600

@@ -35,7 +35,7 @@ def sweep(runs: Iterable[RetrievalRun], results: Path, *, jobs: int, title: str)
         raise ValueError(f"jobs must be at least 1, got {jobs}")
     check_results_folder(results)
     runs = list(dict.fromkeys(runs))
-    waiting = sorted(missing(runs, results), key=cost, reverse=True)
+    waiting = longest_first(missing(runs, results))
     progress = SweepProgress(total=len(runs), done=len(runs) - len(waiting), work=sum(map(cost, waiting)))
     if not waiting:
         return
@@ -46,6 +46,11 @@ def sweep(runs: Iterable[RetrievalRun], results: Path, *, jobs: int, title: str)
     if pool.failures:
         failures = "; ".join(f"{name}: {message}" for name, message in pool.failures.items())
         raise ValueError(f"{len(pool.failures)} of {len(waiting)} runs failed: {failures}")
+
+
+def longest_first(runs: list[RetrievalRun]) -> list[RetrievalRun]:
+    """In this order no long run starts when the others are nearly done, to be waited for alone."""
+    return sorted(runs, key=cost, reverse=True)
 
 
 def cost(run: RetrievalRun) -> float:
