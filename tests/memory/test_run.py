@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from fastweights.memory import AttentionNormalisation, FastWeightState, Writes, backends, run_rule
 from fastweights.update_rules import (
+    Coefficients,
     DeltaRule,
     FastWeightMemoryRule,
     LinearRule,
@@ -113,3 +114,18 @@ def test_what_cannot_be_run_is_refused() -> None:
         run_rule(FastWeightMemoryRule(), scaled, queries, empty())
     with pytest.raises(ValueError, match="need a state with a log_scale, got one without"):
         run_rule(SumRule(), scaled, queries, empty())
+
+
+class Fading(SumRule):
+    """W ← ½ W + v ⊗ k."""
+
+    def coefficients(self, keys: Tensor, strengths: Tensor, overlaps: Tensor | None = None) -> Coefficients:
+        return Coefficients(torch.zeros_like(strengths), torch.ones_like(strengths), torch.full_like(strengths, 0.5))
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_padded_step_does_not_fade_either(backend: str) -> None:
+    (writes, queries), mask = example(3), torch.tensor([[True, False, True]] * 2)
+    _, after = run_rule(Fading(), writes._replace(mask=mask), queries, empty(), backend=backend)
+    first, last = (torch.einsum("bhv,bhk->bhvk", writes.values[:, :, t], writes.keys[:, :, t]) for t in (0, 2))
+    assert_close(after.weights, first / 2 + last, **EXACT)
