@@ -57,6 +57,12 @@ def test_a_report_of_own_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert "capacity-dpfp1-sum-S6-d8-seed1" in Path("fastweights-report/report.html").read_text(encoding="utf-8")
 
 
+def test_figure_1_needs_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, output, _ = run(["reproduce", "figure1"], capsys)
+    assert (code, output) == (0, "The report is fastweights-report/report.html\n")
+    assert (tmp_path / "fastweights-report" / "figures" / "figure1.svg").exists()
+
+
 def test_options_describe_a_run() -> None:
     described = commands.configured(
         "capacity",

@@ -18,6 +18,7 @@ from fastweights.experiments.runs import carry_out, load, name_of
 from fastweights.experiments.sweep import sweep
 from fastweights.reporting.progress import Running, SweepProgress, ending
 from fastweights.reporting.records import Record, check_results_folder, record_path
+from fastweights.reporting.terminal import print_table
 
 STARTING_POINT = {"capacity": ("sum", 20), "overwriting": ("delta", 20)}
 """Rule and S of a run of which nothing else is said."""
@@ -108,7 +109,11 @@ def reproduce(
     end_on_termination()
     title = " ".join(["fastweights reproduce", *figures, *(["--quick"] if quick else [])])
     sweep(runs, results, jobs=cores() if jobs is None else jobs, title=title)
-    report(results, Path("fastweights-report"), (), None)
+    records = load(results)
+    for name in figures:
+        for table in paper_report.figure_module(name).report(records).tables:
+            print_table(table.caption, table.columns, table.rows)
+    print(f"The report is {paper_report.paper_report(records).save(Path('fastweights-report'))}")
 
 
 def report(results: Path | None, out: Path, update: Sequence[Path], figures: Path | None) -> None:
