@@ -60,7 +60,7 @@ def test_padding_anywhere_changes_nothing(data: st.DataObject) -> None:
 def test_right_padding_leaves_the_same_state_bit_for_bit(choice: Choice) -> None:
     for backend in ["auto", *choice.backends()]:
         layer = choice.layer(backend=backend)
-        for steps, more in [(1, 1), (2, 3), (7, 60), (12, 4)]:
+        for steps, more in [(1, 2), (7, 60)]:
             x, before = torch.randn(2, steps, 8), torch.randn(2, 3, 8)
             padded, mask = pad(x, [True] * steps + [False] * more, NOTHING)
             with torch.no_grad():
