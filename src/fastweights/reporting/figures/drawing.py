@@ -4,6 +4,7 @@ import base64
 import io
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -45,20 +46,22 @@ class Drawing:
 
     def data_uri(self) -> str:
         """The figure inside a URI, so that a page needs no other file."""
-        kind, content = ("png", self.png()) if self.raster else ("svg+xml", self.svg())
+        kind, content = ("png", self.png) if self.raster else ("svg+xml", self.svg)
         return f"data:image/{kind};base64,{base64.b64encode(content).decode('ascii')}"
 
+    @cached_property
     def png(self) -> bytes:
         return self._bytes("png", {"Software": None})
 
+    @cached_property
     def svg(self) -> bytes:
         return self._bytes("svg", {"Date": None, "Creator": None})
 
     def save(self, folder: Path) -> None:
         """Write NAME.png and NAME.svg."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{self.name}.png").write_bytes(self.png())
-        (folder / f"{self.name}.svg").write_bytes(self.svg())
+        (folder / f"{self.name}.png").write_bytes(self.png)
+        (folder / f"{self.name}.svg").write_bytes(self.svg)
 
     def _bytes(self, kind: str, metadata: dict[str, None]) -> bytes:
         buffer = io.BytesIO()
