@@ -17,7 +17,7 @@ from fastweights.experiments.training_display import TrainingDisplay
 from fastweights.models.language_model import CODEC, LanguageModel, LanguageModelConfig
 from fastweights.models.presets import PRESETS
 from fastweights.reporting.environment import Environment
-from fastweights.training.checkpoint import Checkpoint, best_checkpoint, newest_checkpoint
+from fastweights.training.checkpoint import Checkpoint, best_checkpoint, checkpoints, newest_checkpoint, step_of
 from fastweights.training.config import TrainingConfig, Upkeep
 from fastweights.training.disk import write_whole
 from fastweights.training.distributed import World
@@ -104,7 +104,7 @@ def train_run(
             return None
         torch.manual_seed(seed_for("model", run.training.seed))
         model = LanguageModel(run.model)
-        scalars = Scalars.open(path / "tensorboard", 0) if world.first else None
+        scalars = Scalars.open(path / "tensorboard", newest_step(directory)) if world.first else None
 
         def validate(interrupted: Callable[[], bool]) -> float | None:
             score = perplexity.evaluate(
@@ -123,6 +123,11 @@ def train_run(
         if outcome.finished:
             directory.finish(_result(run, model, outcome))
         return outcome
+
+
+def newest_step(directory: RunDirectory) -> int:
+    """The step of a run's newest checkpoint, 0 if it has none."""
+    return max(map(step_of, checkpoints(directory.checkpoints)), default=0)
 
 
 def load_run(path: Path, which: str = "best") -> tuple[LanguageModel, LanguageModelRun, Checkpoint]:

@@ -125,12 +125,17 @@ def best_checkpoint(folder: Path) -> Found:
         return Found(newest.checkpoint, {**newest.damaged, path: str(error)})
 
 
+def step_of(path: Path) -> int:
+    """The step of a checkpoint by its name."""
+    return int(path.name.removeprefix("step-"))
+
+
 def checkpoints(folder: Path) -> list[Path]:
     """The checkpoints in a folder, newest first, good or not."""
     if not folder.is_dir():
         return []
     found = [path for path in folder.iterdir() if re.fullmatch(r"step-\d{6,}", path.name)]
-    return sorted(found, key=_step_of, reverse=True)
+    return sorted(found, key=step_of, reverse=True)
 
 
 def remove_unfinished(folder: Path, disk: Disk | None = None) -> None:
@@ -146,10 +151,6 @@ def set_aside(path: Path) -> Path:
         number += 1
     path.rename(aside)
     return aside
-
-
-def _step_of(path: Path) -> int:
-    return int(path.name.removeprefix("step-"))
 
 
 def _contents(checkpoint: Checkpoint) -> Iterator[tuple[str, bytes]]:
@@ -213,7 +214,7 @@ def _refuse_not_finite(checkpoint: Checkpoint) -> None:
 
 def _prune(folder: Path, keep: int, best: int | None, disk: Disk) -> None:
     for path in checkpoints(folder)[keep:]:
-        if _step_of(path) != best:
+        if step_of(path) != best:
             # Under another name first: a checkpoint that is half removed must not look like one.
             disk.rename(path, path.with_name(f"{path.name}{UNFINISHED}removed-{os.getpid()}"))
     remove_unfinished(folder, disk)

@@ -1,0 +1,355 @@
+"""The loop: what a step computes, what a restart repeats, and what never reaches the weights."""
+
+import json
+import math
+import signal
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_run import MODEL, TRAINING, UPKEEP, tokens, train, trainer
+from torch.nn.functional import cross_entropy
+
+from fastweights.data.segments import SegmentStream
+from fastweights.feature_maps import EluPlusOne
+from fastweights.models.attention_choice import FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.language_model import LanguageModel
+from fastweights.training.checkpoint import CheckpointError, load_checkpoint, newest_checkpoint
+from fastweights.training.config import TrainingConfig, Upkeep
+from fastweights.training.loop import NotFiniteError, Trainer
+from fastweights.training.run_directory import RunDirectory
+
+PLAIN = replace(MODEL, dropout=0.0, attention=FastWeightChoice(feature_map=EluPlusOne()))
+
+
+@pytest.fixture(autouse=True)
+def _one_thread() -> Any:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def rows(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+def losses(path: Path) -> list[float]:
+    return [row["loss"] for row in rows(path) if "loss" in row]
+
+
+def last(path: Path) -> dict[str, bytes]:
+    """The bytes of the newest checkpoint's tensors."""
+    newest = max((path / "checkpoints").glob("step-??????"))
+    return {name: (newest / f"{name}.safetensors").read_bytes() for name in ("model", "optim", "carried")}
+
+
+def test_three_steps_are_those_of_a_loop_written_out(tmp_path: Path) -> None:
+    training = replace(TRAINING, steps=3, accumulation=1, clip_norm=0.3, warmup_steps=2)
+    train(tmp_path, training, model=PLAIN)
+    torch.manual_seed(5)
+    model = LanguageModel(PLAIN)
+    optimiser = torch.optim.Adam(model.parameters())
+    stream, states, expected = tokens().reshape(1, -1)[:, :328].reshape(4, 82).astype("int64"), None, []
+    for step, rate in enumerate((0.005, 0.01, 0.0)):
+        part = torch.from_numpy(stream[:, step * 8 : step * 8 + 9])
+        hidden, states = model(part[:, :-1], states)
+        states = [state.detach() for state in states]
+        loss = cross_entropy(model.log_probabilities(hidden).flatten(0, 1), part[:, 1:].flatten())
+        optimiser.zero_grad()
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+        optimiser.param_groups[0]["lr"] = rate
+        optimiser.step()
+        expected.append(float(loss.detach()))
+    assert losses(tmp_path) == pytest.approx(expected, rel=1e-5)
+    saved = load_checkpoint(tmp_path / "checkpoints" / "step-000003").model
+    for name, parameter in model.named_parameters():
+        torch.testing.assert_close(saved[name], parameter.detach(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("carry_state", [False, True])
+def test_accumulation_changes_nothing_but_rounding(tmp_path: Path, carry_state: bool) -> None:
+    for parts in (1, 2, 4):
+        training = replace(TRAINING, steps=14, accumulation=parts, carry_state=carry_state)
+        train(tmp_path / str(parts), training, model=PLAIN)
+    assert losses(tmp_path / "2") == pytest.approx(losses(tmp_path / "1"), rel=1e-4)
+    assert losses(tmp_path / "4") == pytest.approx(losses(tmp_path / "1"), rel=1e-4)
+
+
+def test_a_carried_state_is_reset_where_an_epoch_starts(tmp_path: Path) -> None:
+    training, seen = replace(TRAINING, steps=24, accumulation=1), []
+    with RunDirectory.claim(tmp_path, {}, {}) as directory:
+        run = trainer(directory, training, model=PLAIN)
+        run.model.register_forward_pre_hook(
+            lambda module, given: (
+                seen.append(0 if given[1] is None else int(given[1][0].steps[0])) if module.training else None
+            )
+        )
+        run.run()
+    # 82 tokens in a column: ten segments of 8 and one of 1.
+    epoch = [8 * segment for segment in range(11)]
+    assert seen == [*epoch, *epoch, 0, 8]
+
+
+def test_segments_do_not_see_each_other_in_truncated_mode(tmp_path: Path) -> None:
+    training, seen = replace(TRAINING, steps=5, carry_state=False), []
+    with RunDirectory.claim(tmp_path, {}, {}) as directory:
+        run = trainer(directory, training)
+        run.model.register_forward_pre_hook(lambda module, given: seen.append(given[1]) if module.training else None)
+        run.run()
+    assert seen == [None] * 10
+    assert last(tmp_path)["carried"] == last(tmp_path)["carried"][:8] + b"{}      "
+
+
+@pytest.mark.parametrize("stop_at", [1, 4, 7, 11, 12])
+def test_a_run_that_was_stopped_goes_on_to_the_same_bits(tmp_path: Path, stop_at: int) -> None:
+    training = replace(TRAINING, steps=16)
+    train(tmp_path / "whole", training)
+    with RunDirectory.claim(tmp_path / "parts", {"training": str(training)}, {}) as directory:
+        run = trainer(directory, training)
+        hook = run.gradients
+
+        def stopping(segment: Any, step: int, states: Any) -> Any:
+            if step == stop_at - 1:
+                signal.raise_signal(signal.SIGTERM)
+            return hook(segment, step, states)
+
+        run.gradients = stopping  # type: ignore[assignment]
+        outcome = run.run()
+    assert (outcome.finished, outcome.signal, outcome.journal.step) == (False, signal.SIGTERM, stop_at)
+    assert train(tmp_path / "parts", training).finished
+    assert (tmp_path / "parts" / "metrics.jsonl").read_bytes() == (tmp_path / "whole" / "metrics.jsonl").read_bytes()
+    assert last(tmp_path / "parts") == last(tmp_path / "whole")
+
+
+def test_a_signal_during_validation_puts_it_off(tmp_path: Path) -> None:
+    training = replace(TRAINING, steps=7)
+    train(tmp_path / "whole", training)
+    with RunDirectory.claim(tmp_path / "parts", {"training": str(training)}, {}) as directory:
+        run = trainer(directory, training)
+
+        def validate(interrupted: Any) -> float | None:
+            signal.raise_signal(signal.SIGINT)
+            return None if interrupted() else 1.0
+
+        run.hooks = replace(run.hooks, evaluate=validate)
+        outcome = run.run()
+    assert (outcome.finished, outcome.signal) == (False, signal.SIGINT)
+    assert not any("valid_loss" in row for row in rows(tmp_path / "parts"))
+    outcome = train(tmp_path / "parts", training)
+    assert outcome.journal.best_step == 7
+    assert (tmp_path / "parts" / "metrics.jsonl").read_bytes() == (tmp_path / "whole" / "metrics.jsonl").read_bytes()
+    assert newest_checkpoint(tmp_path / "parts" / "checkpoints").checkpoint.state["best_step"] == 7  # type: ignore[union-attr]
+
+
+def test_a_finished_run_trains_no_further(tmp_path: Path) -> None:
+    first = train(tmp_path, replace(TRAINING, steps=5))
+    before = last(tmp_path)
+    again = train(tmp_path, replace(TRAINING, steps=5))
+    assert again.finished
+    assert again.journal.step == first.journal.step
+    assert last(tmp_path) == before
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_does_not(tmp_path: Path) -> None:
+    for name, seed in (("a", 1), ("b", 1), ("c", 2)):
+        train(tmp_path / name, replace(TRAINING, steps=6, seed=seed))
+    assert losses(tmp_path / "a") == losses(tmp_path / "b") != losses(tmp_path / "c")
+
+
+def test_a_damaged_checkpoint_is_put_aside_and_the_losses_stay_the_same(tmp_path: Path) -> None:
+    train(tmp_path / "whole")
+    train(tmp_path / "run", TRAINING, upkeep=replace(UPKEEP, keep_checkpoints=3))
+    said: list[str] = []
+    newest = max((tmp_path / "run" / "checkpoints").glob("step-*"))
+    (newest / "optim.safetensors").write_bytes((newest / "optim.safetensors").read_bytes()[:-1])
+    outcome = train(tmp_path / "run", TRAINING, say=said.append)
+    assert outcome.finished
+    assert len(said) == 1
+    assert "optim.safetensors" in said[0]
+    assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == (tmp_path / "whole" / "metrics.jsonl").read_bytes()
+    assert last(tmp_path / "run") == last(tmp_path / "whole")
+
+
+class Poison:
+    """Makes one number of one step NaN or infinite: in the loss or in a gradient."""
+
+    def __init__(self, run: Trainer, where: str, value: float, step: int, part: int = 1) -> None:
+        self.run, self.where, self.value, self.step, self.part, self.calls = run, where, value, step, part, 0
+        original = run.loss.model.losses
+
+        def losses(hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+            found = original(hidden, targets)
+            if not run.model.training:
+                return found
+            self.calls += 1
+            if (self.calls - 1) // 2 == step and (self.calls - 1) % 2 == part:
+                if where == "loss":
+                    return found * value
+                found.register_hook(lambda gradient: gradient * value)
+            return found
+
+        run.loss.model.losses = losses  # type: ignore[method-assign]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+@pytest.mark.parametrize("step", [0, 5, 11])
+def test_what_is_not_finite_stops_the_run_before_the_weights(
+    tmp_path: Path, where: str, value: float, step: int
+) -> None:
+    training = replace(TRAINING, steps=14)
+    with RunDirectory.claim(tmp_path / "run", {}, {}) as directory:
+        run = trainer(directory, training)
+        Poison(run, where, value, step)
+        with pytest.raises(NotFiniteError, match=rf"step {step + 1} \(epoch .* the weights were not changed"):
+            run.run()
+    assert all(bool(parameter.isfinite().all()) for parameter in run.model.parameters())
+    found = newest_checkpoint(tmp_path / "run" / "checkpoints").checkpoint
+    assert (0 if found is None else found.step) == step
+    # Without the poison the run goes on as if nothing had been.
+    with RunDirectory.claim(tmp_path / "run", {}, {}) as directory:
+        trainer(directory, training).run()
+    train(tmp_path / "clean", training)
+    assert losses(tmp_path / "run") == losses(tmp_path / "clean")
+
+
+@pytest.mark.parametrize("where", ["loss", "gradient"])
+@pytest.mark.parametrize("step", [3, 11])
+def test_a_step_that_is_skipped_is_as_if_it_had_not_been(tmp_path: Path, where: str, step: int) -> None:
+    training, said = replace(TRAINING, steps=14), []
+    with RunDirectory.claim(tmp_path, {}, {}) as directory:
+        run = trainer(directory, training, upkeep=Upkeep(when_not_finite="skip"), say=said.append)
+        Poison(run, where, math.nan, step)
+        seen: dict[int, Any] = {}
+        original = run.gradients
+
+        def looking(segment: Any, number: int, states: Any) -> Any:
+            seen[number] = ([parameter.detach().clone() for parameter in run.model.parameters()], states)
+            return original(segment, number, states)
+
+        run.gradients = looking  # type: ignore[assignment]
+        assert run.run().finished
+    assert all(torch.equal(x, y) for x, y in zip(seen[step][0], seen[step + 1][0], strict=True))
+    if step == 11:
+        # It was the first of an epoch: what the last epoch carried does not belong to what follows.
+        assert seen[step + 1][1] == [None, None]
+    else:
+        assert seen[step + 1][1] is seen[step][1]
+    assert [row["step"] for row in rows(tmp_path) if "skipped" in row] == [step + 1]
+    assert len(said) == 1
+    assert said[0].startswith(f"step {step + 1} ")
+    assert all(math.isfinite(loss) for loss in losses(tmp_path))
+    assert len(losses(tmp_path)) == 13
+
+
+def test_skipping_without_end_is_given_up(tmp_path: Path) -> None:
+    with RunDirectory.claim(tmp_path, {}, {}) as directory:
+        run = trainer(
+            directory, replace(TRAINING, steps=400), upkeep=Upkeep(when_not_finite="skip"), say=lambda line: None
+        )
+        for parameter in run.model.parameters():
+            parameter.data.fill_(math.nan)
+        with pytest.raises(NotFiniteError, match=r"step 100 .* after 99 skipped steps; step 99: .* nothing was saved"):
+            run.run()
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
+def test_an_overflowing_memory_is_a_step_that_is_not_finite(tmp_path: Path) -> None:
+    with RunDirectory.claim(tmp_path, {}, {}) as directory:
+        run = trainer(directory)
+
+        def overflow(*given: Any) -> None:
+            raise FloatingPointError("the fast weights overflowed")
+
+        run.model.register_forward_pre_hook(lambda module, given: overflow() if module.training else None)
+        with pytest.raises(NotFiniteError, match=r"step 1 .*: the fast weights overflowed; training stops here"):
+            run.run()
+
+
+def test_random_features_are_redrawn_each_step_but_not_under_a_carried_state(tmp_path: Path) -> None:
+    def drawn(path: Path, training: TrainingConfig) -> list[bytes]:
+        with RunDirectory.claim(path, {}, {}) as directory:
+            run, found = trainer(directory, training), []
+            attention = run.model.blocks[0].attention.mapping  # type: ignore[union-attr, index]
+            run.model.register_forward_pre_hook(
+                lambda module, given: found.append(attention.projection.numpy().tobytes()) if module.training else None  # type: ignore[union-attr]
+            )
+            run.run()
+        return found
+
+    truncated = drawn(tmp_path / "a", replace(TRAINING, steps=4, carry_state=False))
+    assert truncated[0::2] == truncated[1::2]
+    assert len(set(truncated)) == 4
+    carried = drawn(tmp_path / "b", replace(TRAINING, steps=12))
+    assert len(set(carried[:22])) == 1
+    assert len(set(carried)) == 2
+
+
+def test_transformer_xl_carries_its_memory_across_a_restart(tmp_path: Path) -> None:
+    model = replace(MODEL, attention=RelativeChoice(memory_length=12))
+    training = replace(TRAINING, steps=9)
+    train(tmp_path / "whole", training, model=model)
+    train(tmp_path / "parts", training, model=model, upkeep=Upkeep(save_every_steps=5, keep_checkpoints=9))
+    for path in (tmp_path / "parts" / "checkpoints").glob("step-*"):
+        if path.name != "step-000005":
+            (path / "state.json").unlink()
+    assert train(tmp_path / "parts", training, model=model, say=lambda line: None).finished
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+
+
+def test_softmax_cannot_carry_its_state(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="would grow without bound"):
+        train(tmp_path, TRAINING, model=replace(MODEL, attention=SoftmaxChoice()))
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    train(tmp_path, replace(TRAINING, steps=3))
+    for other in (replace(MODEL, model_dim=32), replace(MODEL, num_layers=3)):
+        with pytest.raises(CheckpointError, match="a checkpoint of another model"):
+            train(tmp_path, replace(TRAINING, steps=3), model=other)
+
+
+def test_bfloat16_trains_and_resumes_to_the_same_bits(tmp_path: Path) -> None:
+    training = replace(TRAINING, steps=12, precision="bfloat16")
+    train(tmp_path / "whole", training)
+    exact = tmp_path / "exact"
+    train(exact, replace(training, precision="float32"))
+    assert losses(tmp_path / "whole") != losses(exact)
+    assert losses(tmp_path / "whole") == pytest.approx(losses(exact), rel=0.05)
+    train(tmp_path / "parts", training, upkeep=Upkeep(save_every_steps=5, keep_checkpoints=9))
+    for path in (tmp_path / "parts" / "checkpoints").glob("step-*"):
+        if path.name != "step-000005":
+            (path / "manifest.json").unlink()
+    train(tmp_path / "parts", training, say=lambda line: None)
+    assert losses(tmp_path / "parts") == losses(tmp_path / "whole")
+
+
+def test_the_loss_falls(tmp_path: Path) -> None:
+    train(tmp_path, replace(TRAINING, steps=60), model=PLAIN)
+    assert losses(tmp_path)[-1] < losses(tmp_path)[0] - 1
+
+
+def test_shuffled_segments_cover_the_stream(tmp_path: Path) -> None:
+    training = replace(TRAINING, steps=11, carry_state=False, shuffle=True)
+    train(tmp_path, training)
+    stream = SegmentStream(tokens(), 4, 8, shuffle=True, seed=training.seed)
+    assert stream.segments == 11
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"steps": 0}, "steps: expected at least 1, got 0"),
+        ({"accumulation": 3}, "accumulation: expected a divisor of batch_size 4, got 3"),
+        ({"learning_rate": math.nan}, "learning_rate: expected a positive number"),
+        ({"shuffle": True}, "shuffle: with carry_state"),
+        ({"warmup_steps": -1}, "warmup_steps"),
+    ],
+)
+def test_impossible_configurations_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(TRAINING, **change)

@@ -1,0 +1,162 @@
+"""A training run that takes seconds, with everything that could go wrong on resuming: dropout, accumulation, carried
+states, random features, evaluation. Also a process that starts such runs and kills them."""
+
+import json
+import os
+import random
+import resource
+import signal
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from fastweights.evaluation.perplexity import CarriedState, evaluate
+from fastweights.feature_maps import Favor
+from fastweights.models.attention_choice import FastWeightChoice
+from fastweights.models.language_model import LanguageModel, LanguageModelConfig
+from fastweights.training.config import TrainingConfig, Upkeep
+from fastweights.training.distributed import World
+from fastweights.training.loop import Hooks, Outcome, Trainer
+from fastweights.training.run_directory import RunDirectory
+
+VOCABULARY = 40
+MODEL = LanguageModelConfig(
+    VOCABULARY,
+    model_dim=16,
+    num_heads=2,
+    num_layers=2,
+    feed_forward_dim=24,
+    attention=FastWeightChoice(feature_map=Favor(num_features=4)),
+    positions=False,
+    dropout=0.2,
+    cutoffs=(10,),
+)
+TRAINING = TrainingConfig(
+    steps=30,
+    batch_size=4,
+    segment_length=8,
+    learning_rate=1e-2,
+    warmup_steps=3,
+    accumulation=2,
+    carry_state=True,
+    log_every=1,
+    evaluate_every=7,
+)
+UPKEEP = Upkeep(save_every_steps=2)
+
+
+def tokens(count: int = 331, seed: int = 0) -> "np.ndarray[Any, np.dtype[np.uint16]]":
+    """A stream in which frequent words follow frequent words; its last segment is a short one."""
+    words = np.random.default_rng(seed).zipf(1.5, count)
+    return np.minimum(words - 1, VOCABULARY - 1).astype(np.uint16)
+
+
+def trainer(
+    directory: RunDirectory,
+    training: TrainingConfig = TRAINING,
+    *,
+    model: LanguageModelConfig = MODEL,
+    upkeep: Upkeep = UPKEEP,
+    world: World = World(),  # noqa: B008
+    say: Any = print,
+    **others: Any,
+) -> Trainer:
+    """A trainer of the tiny model, validated with carried states."""
+    torch.manual_seed(5)
+    built = LanguageModel(model)
+
+    def validate(interrupted: Any) -> float | None:
+        score = evaluate(built, tokens(60, seed=1), CarriedState(8), interrupted=interrupted)
+        return None if score is None else score.loss
+
+    hooks = Hooks(evaluate=validate, say=say)
+    return Trainer(built, tokens(), training, directory, world=world, upkeep=upkeep, hooks=hooks, **others)
+
+
+def train(path: Path, training: TrainingConfig = TRAINING, **options: Any) -> Outcome:
+    """Train in a directory, from wherever it is."""
+    with RunDirectory.claim(path, {"training": str(training)}, {}) as directory:
+        return trainer(directory, training, **options).run()
+
+
+def kill_often(path: Path, kills: int, steps: int) -> None:
+    """Start the run in a forked process and kill it after a random time, again and again; then let it end.
+
+    Forking after the import makes a life as short as a few steps; no thread exists yet that a fork would lose.
+    """
+    moments = random.Random(1)
+    done: list[int] = []
+    while len(done) < kills:
+        child = os.fork()
+        if child == 0:
+            _live(path, steps)
+        _wait(path / "metrics.jsonl", lines=moments.randrange(7), delay=moments.uniform(0, 0.03))
+        os.kill(child, signal.SIGKILL)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            sys.exit(f"ended before it was killed {kills} times, after {len(done)}")
+        metrics = path / "metrics.jsonl"
+        done.append(len(metrics.read_text().splitlines()) if metrics.exists() else 0)
+    child = os.fork()
+    if child == 0:
+        _live(path, steps)
+    print(json.dumps({"lines_at_kill": done, "status": os.waitpid(child, 0)[1]}))
+
+
+def _wait(metrics: Path, lines: int, delay: float) -> None:
+    """Until so many lines have been written, and a moment longer: on any machine some are hit while they save."""
+    seen, grown = -1, 0
+    while grown < lines:
+        size = metrics.stat().st_size if metrics.exists() else 0
+        grown += seen >= 0 and size > seen
+        seen = size
+        time.sleep(0.001)
+    time.sleep(delay)
+
+
+def _live(path: Path, steps: int) -> None:
+    torch.set_num_threads(1)
+    train(path, replace(TRAINING, steps=steps))
+    os._exit(0)
+
+
+def limited(path: Path, size: int) -> None:
+    """Train where no file can be larger than `size` bytes, as on a disk that is full."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+    train(path)
+
+
+def distributed(path: Path, training: TrainingConfig, dropout: float) -> None:
+    """One of several processes under torchrun."""
+    torch.set_num_threads(1)
+    model, upkeep = replace(MODEL, dropout=dropout), replace(UPKEEP, keep_checkpoints=99)
+    with World.join("cpu") as world:
+        if world.first:
+            with RunDirectory.claim(path, {"training": str(training)}, {}) as directory:
+                trainer(directory, training, model=model, world=world, upkeep=upkeep).run()
+        else:
+            trainer(RunDirectory(path, owner=False), training, model=model, world=world, upkeep=upkeep).run()
+
+
+if __name__ == "__main__":
+    command, folder, *numbers = sys.argv[1:]
+    if command == "kill":
+        kill_often(Path(folder), int(numbers[0]), int(numbers[1]))
+    elif command == "distributed":
+        training = replace(TRAINING, steps=int(numbers[0]), accumulation=int(numbers[1]))
+        distributed(Path(folder), training, dropout=float(numbers[2]))
+    elif command == "train":
+        torch.set_num_threads(1)
+        outcome = train(Path(folder), replace(TRAINING, steps=int(numbers[0])))
+        sys.exit(0 if outcome.finished else 128 + (outcome.signal or 0))
+    else:
+        try:
+            limited(Path(folder), int(numbers[0]))
+        except OSError as error:
+            print(error)
+            sys.exit(1)
