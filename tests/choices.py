@@ -1,7 +1,6 @@
 """Every layer that the tables allow: rule × map × normalisation × attention normalisation, new entries included."""
 
 import math
-import warnings
 from dataclasses import dataclass
 from itertools import product
 
@@ -54,7 +53,7 @@ class Choice:
             **more,
         ).eval()
 
-    def backends(self, dtype: torch.dtype = torch.float32) -> list[str]:
+    def backends(self) -> list[str]:
         """The backends that can run it here."""
         if not isinstance(self.rule, LinearRule):
             return ["recurrent"]
@@ -77,10 +76,3 @@ def relative_error(actual: Tensor, expected: Tensor) -> float:
     difference = torch.linalg.vector_norm(actual.double() - expected.double()).item()
     scale = torch.linalg.vector_norm(expected.double()).item()
     return 0.0 if difference == 0 else difference / scale if scale else math.inf
-
-
-def quietly_dpfp(nu: int) -> DPFP:
-    """A DPFP whose warning about useless features is not what a test is about."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return DPFP(nu=nu)

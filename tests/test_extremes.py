@@ -1,4 +1,4 @@
-"""Extreme inputs: finite in, finite out, in values and gradients, or an error that says why (NUM-5).
+"""Extreme inputs: finite in, finite out, in values and gradients, or an error that says why.
 
 Keys, queries and values are the input itself here (projections are identities), so that each kind of input reaches
 the map unchanged. docs/math.md#extremes says what happens where.

@@ -1,4 +1,4 @@
-"""A padded step changes nothing, and rows of a batch do not see each other (NUM-8, NUM-9)."""
+"""A padded step changes nothing, and rows of a batch do not see each other."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""A sequence in pieces, its state saved and loaded between them, is the sequence in one piece (NUM-7)."""
+"""A sequence in pieces, its state saved and loaded between them, is the sequence in one piece."""
 
 import tempfile
 from itertools import pairwise
