@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from typing_extensions import override
 
 from fastweights.feature_maps.base import FeatureMap
@@ -22,6 +21,6 @@ class EluPlusOne(FeatureMap):
 
     @override
     def __call__(self, x: Vectors) -> Features:
-        # elu(x) + 1 would round exp(x) - 1 first, and exp(x) is lost in low precision. Both branches see only
-        # arguments for which they are finite, so that no gradient is 0 · inf.
-        return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
+        # elu(x) + 1 would round exp(x) - 1 first, and exp(x) is lost in low precision. Here one term is exact for each
+        # sign, exp sees only arguments for which it is finite, and nothing branches, which a CPU is slow at.
+        return x.relu() + x.clamp(max=0).exp()
