@@ -1,4 +1,5 @@
 // All kernels of one instruction set: compiled once per set, see CMakeLists.txt.
+#include "dpfp.h"
 #include "scan_backward.h"
 #include "scan_rows.h"
 
@@ -75,7 +76,26 @@ void backward(const ScanBackward& scan, Index batch, Index head, Index first, In
 }
 
 template <class Real>
-constexpr Kernels kKernels = {forward_tiles<Real>, forward_workspace<Real>, forward<Real>, backward_workspace<Real>, backward<Real>};
+Index dpfp_workspace(const Dpfp& call) {
+    return DpfpRow<Real>::workspace_size(call.input_dim, call.nu) * static_cast<Index>(sizeof(Real));
+}
+
+template <class Real>
+void dpfp(const Dpfp& call, Index batch, Index head, Index first, Index count, void* workspace) {
+    DpfpRow<Real> row(static_cast<Real*>(workspace), call.input_dim, call.nu, call.normalise != 0);
+    const Real* inputs = at<Real>(call.inputs, batch, head);
+    Real* features = at<Real>(call.features, batch, head);
+    Real* grad_inputs = call.grad_inputs.data ? at<Real>(call.grad_inputs, batch, head) : nullptr;
+    for (Index step = first; step < first + count; ++step) {
+        const Real* x = inputs + step * call.inputs.time;
+        Real* y = features + step * call.features.time;
+        grad_inputs ? row.backward(x, y, grad_inputs + step * call.grad_inputs.time) : row.forward(x, y);
+    }
+}
+
+template <class Real>
+constexpr Kernels kKernels = {forward_tiles<Real>,       forward_workspace<Real>, forward<Real>, backward_workspace<Real>,
+                              backward<Real>, dpfp_workspace<Real>,    dpfp<Real>};
 
 }  // namespace
 

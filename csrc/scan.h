@@ -1,4 +1,4 @@
-// The fast-weight scan: what one call is made of, and what every instruction set offers for it.
+// What one call of a kernel is made of, and what every instruction set offers. The fast-weight scan is
 //
 //   W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ        y_t = W_t q_t
 //
@@ -48,6 +48,14 @@ struct ScanBackward {
     void* grad_weights;                                     // b h v k, contiguous
 };
 
+// The map DPFP of every row of x, alone or with sum normalisation (dpfp.h).
+struct Dpfp {
+    std::int64_t batch, heads, steps, input_dim, nu, normalise;
+    Sequence inputs;    // b h t d
+    Sequence features;  // b h t 2dν: the result, or its gradient
+    Sequence grad_inputs;  // b h t d; absent in the forward pass
+};
+
 // One head is cut into tiles of value columns (rows of W), which do not depend on each other.
 struct Kernels {
     std::int64_t (*forward_tiles)(const ScanShape&);
@@ -57,6 +65,9 @@ struct Kernels {
     // columns [first, first + columns) of one head; gradients that sum over columns are those of this tile alone
     void (*backward)(const ScanBackward&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t columns,
                      void* workspace);
+    std::int64_t (*dpfp_workspace)(const Dpfp&);
+    // steps [first, first + count) of one head
+    void (*dpfp)(const Dpfp&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t count, void* workspace);
 };
 
 }  // namespace fastweights

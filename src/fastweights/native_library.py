@@ -6,11 +6,12 @@ import importlib
 import importlib.util
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 # Before the library, so that both share the OpenMP runtime that torch brings.
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 INSTRUCTIONS = "FASTWEIGHTS_INSTRUCTIONS"
 """Environment variable that names the instruction set to use, instead of the best that the processor has."""
@@ -46,8 +47,8 @@ def _open() -> tuple[ctypes.CDLL | None, str | None]:
         return None, f"the compiled library cannot be loaded: {error}"
     library.fastweights_level.restype = ctypes.c_char_p
     library.fastweights_use_level.argtypes = [ctypes.c_char_p]
-    for call in (library.fastweights_scan_forward, library.fastweights_scan_backward):
-        call.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64]
+    for kernel in (library.fastweights_scan_forward, library.fastweights_scan_backward, library.fastweights_dpfp):
+        kernel.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64]
     wanted = os.environ.get(INSTRUCTIONS)
     if wanted and not library.fastweights_use_level(wanted.encode()):
         possible = [level for level in LEVELS if library.fastweights_use_level(level.encode())]
@@ -74,6 +75,19 @@ def call(function: "ctypes._NamedFuncPointer", numbers: Sequence[int], dtype: to
     packed = struct.pack(f"={len(numbers)}q", *numbers)
     if not function(packed, ELEMENT_BYTES[dtype], torch.get_num_threads()):
         raise MemoryError("the native kernel could not allocate its workspace")
+
+
+def needs_dispatcher(inputs: Iterable[Tensor | None]) -> bool:
+    """Whether someone may be looking on: a compiler, an exporter, a transform, a mode, a tensor of a special kind."""
+    return (
+        torch.compiler.is_compiling()
+        or torch.jit.is_tracing()
+        or torch._C._len_torch_dispatch_stack() > 0
+        or torch._C._len_torch_function_stack() > 0
+        or torch._C._functorch.peek_interpreter_stack() is not None
+        or forward_ad._current_level >= 0
+        or any(x is not None and (type(x) is not Tensor or x.is_neg()) for x in inputs)
+    )
 
 
 def rows(x: Tensor) -> Tensor:

@@ -4,10 +4,9 @@ import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
-from torch.nn.functional import hardtanh
 from typing_extensions import override
 
+from fastweights.feature_maps import native_dpfp
 from fastweights.feature_maps.base import FeatureMap
 from fastweights.shapes import Features, Vectors
 
@@ -47,7 +46,10 @@ class DPFP(FeatureMap):
     @override
     def __call__(self, x: Vectors) -> Features:
         self.feature_dim(x.shape[-1])
-        # Rectified, and bounded so that no product of two finite coordinates overflows.
-        r = torch.cat([x, -x], dim=-1)
-        r = hardtanh(r, min_val=0.0, max_val=torch.finfo(x.dtype).max ** 0.5)
-        return torch.cat([r * r.roll(shift, dims=-1) for shift in range(1, self.nu + 1)], dim=-1)
+        compute = native_dpfp.features if native_dpfp.serves(x) else native_dpfp.definition
+        return compute(x, self.nu, normalise=False)
+
+    def sum_normalised(self, x: Vectors) -> Features | None:
+        """φ(x) / Σ_j φ(x)_j in one pass; None where only separate passes can compute it."""
+        self.feature_dim(x.shape[-1])
+        return native_dpfp.features(x, self.nu, normalise=True) if native_dpfp.serves(x) else None

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.feature_maps import FeatureMap
+from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.feature_maps.base import RandomFeatureMap
-from fastweights.memory import Normalisation
+from fastweights.memory import Normalisation, SumNormalisation
 from fastweights.shapes import Projection, Vectors
 
 
@@ -49,13 +49,20 @@ class FeatureMapping(nn.Module):
     def forward(self, x: Vectors) -> tuple[Tensor, Tensor | None]:
         """The mapped and normalised vectors, and their log scales if those are kept apart."""
         if self.projection is None:
-            return self.normalisation(self.feature_map(x)), None
+            return self._without_projection(x), None
         assert isinstance(self.feature_map, RandomFeatureMap)
         scaled = self.feature_map.log_scaled(x, self.projection)
         if scaled is None:
             return self.normalisation(self.feature_map(x, self.projection)), None
         features, log_scale = scaled
         return self.normalisation(features), log_scale if self.keeps_scale_apart else None
+
+    def _without_projection(self, x: Vectors) -> Tensor:
+        if isinstance(self.feature_map, DPFP) and isinstance(self.normalisation, SumNormalisation):
+            mapped = self.feature_map.sum_normalised(x)
+            if mapped is not None:
+                return mapped
+        return self.normalisation(self.feature_map(x))
 
     @override
     def extra_repr(self) -> str:

@@ -43,7 +43,9 @@ def scan(
     """W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t."""
     inputs = (queries, keys, values, erase, write, weights, decay)
     keep = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
-    reads, final, _, _ = scan_forward(*inputs, keep)
+    # Half the time of a single step would otherwise go into the dispatcher.
+    forward = scan_forward if keep or native_library.needs_dispatcher(inputs) else run_forward
+    reads, final, _, _ = forward(*inputs, keep)
     return reads, final
 
 
@@ -51,25 +53,21 @@ def _shape(keys: Tensor, values: Tensor) -> tuple[int, int, int, int, int, int]:
     return (*keys.shape, values.shape[-1], KEEP_EVERY)
 
 
-def _kept_states(steps: int) -> int:
-    """States strictly inside the sequence; the first one is an input."""
-    return (steps - 1) // KEEP_EVERY if steps > 0 else 0
-
-
 def _new_results(keys: Tensor, values: Tensor, weights: Tensor, keep: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Reads, final weights, and what the backward pass needs: retrieved values and kept states."""
     batch, heads, steps, key_dim = keys.shape
     value_dim = values.shape[-1]
+    # Those strictly inside the sequence: the first state is an input, the last one a result.
+    inside = max(steps - 1, 0) // KEEP_EVERY
     return (
         new_like(values),
         weights.new_empty(batch, heads, value_dim, key_dim),
         values.new_empty((batch, heads, steps, value_dim) if keep else 0),
-        values.new_empty((batch, heads, _kept_states(steps), value_dim, key_dim) if keep else 0),
+        values.new_empty((batch, heads, inside, value_dim, key_dim) if keep else 0),
     )
 
 
-@torch.library.custom_op("fastweights::scan_forward", mutates_args=())
-def scan_forward(
+def run_forward(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -100,6 +98,9 @@ def scan_forward(
     )
     native_library.call(native_library.load().fastweights_scan_forward, numbers, keys.dtype)
     return reads, final, retrieved, kept
+
+
+scan_forward = torch.library.custom_op("fastweights::scan_forward", run_forward, mutates_args=())
 
 
 @scan_forward.register_fake
@@ -208,9 +209,7 @@ def _differentiate(
 
 
 def _refuse(ctx: Any, *gradients: Any) -> None:
-    raise RuntimeError(
-        "the native backend has no second derivative; possible: backend='recurrent', which has them all"
-    )
+    raise RuntimeError("the native backend has no second derivative; possible: backend='recurrent', which has them all")
 
 
 scan_forward.register_autograd(_differentiate, setup_context=_save)

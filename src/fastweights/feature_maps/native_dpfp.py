@@ -1,0 +1,85 @@
+"""DPFP in one pass, alone or with sum normalisation, by the C++ kernel (csrc/dpfp.h); only the inputs are kept."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.functional import hardtanh
+
+from fastweights import native_library
+from fastweights.native_library import ABSENT, ELEMENT_BYTES, new_like, rows, sequence
+
+
+def serves(x: Tensor) -> bool:
+    """Whether the kernel can map such vectors."""
+    return x.device.type == "cpu" and x.dtype in ELEMENT_BYTES and native_library.unavailable() is None
+
+
+def features(x: Tensor, nu: int, normalise: bool) -> Tensor:
+    """φ(x), or φ(x) / Σ_j φ(x)_j; zero where all features vanish."""
+    # The kernel takes three dimensions before the last one.
+    folded = x if x.dim() == 4 else x.reshape(1, 1, -1, x.shape[-1])
+    plain = not (torch.is_grad_enabled() and x.requires_grad) and not native_library.needs_dispatcher((x,))
+    result: Tensor = (run_forward if plain else dpfp_forward)(folded, nu, normalise)
+    return result if x.dim() == 4 else result.reshape(*x.shape[:-1], result.shape[-1])
+
+
+def definition(x: Tensor, nu: int, normalise: bool) -> Tensor:
+    """The same in PyTorch, differentiable any number of times; normalised only as far as sums do not overflow."""
+    # Rectified, and bounded so that no product of two finite coordinates overflows.
+    r = torch.cat([x, -x], dim=-1)
+    r = hardtanh(r, min_val=0.0, max_val=torch.finfo(x.dtype).max ** 0.5)
+    mapped = torch.cat([r * r.roll(shift, dims=-1) for shift in range(1, nu + 1)], dim=-1)
+    if not normalise:
+        return mapped
+    vanishes = mapped.detach().amax(dim=-1, keepdim=True) <= torch.finfo(x.dtype).tiny ** 0.75
+    return mapped / mapped.sum(dim=-1, keepdim=True).masked_fill(vanishes, torch.inf)
+
+
+def _call(x: Tensor, nu: int, normalise: bool, mapped: Tensor, gradient: Tensor | None) -> None:
+    numbers = (*x.shape, nu, normalise, *sequence(x), *sequence(mapped), *(sequence(gradient) or ABSENT))
+    native_library.call(native_library.load().fastweights_dpfp, numbers, x.dtype)
+
+
+def run_forward(x: Tensor, nu: int, normalise: bool) -> Tensor:
+    """φ(x) for x of four dimensions."""
+    mapped = x.new_empty(*x.shape[:-1], 2 * nu * x.shape[-1])
+    _call(rows(x), nu, normalise, mapped, None)
+    return mapped
+
+
+dpfp_forward = torch.library.custom_op("fastweights::dpfp_forward", run_forward, mutates_args=())
+
+
+@dpfp_forward.register_fake
+def _(x: Tensor, nu: int, normalise: bool) -> Tensor:
+    return x.new_empty(*x.shape[:-1], 2 * nu * x.shape[-1])
+
+
+@torch.library.custom_op("fastweights::dpfp_backward", mutates_args=())
+def dpfp_backward(grad: Tensor, x: Tensor, nu: int, normalise: bool) -> Tensor:
+    """The gradient of x."""
+    result = new_like(x)
+    _call(rows(x), nu, normalise, rows(grad), result)
+    return result
+
+
+@dpfp_backward.register_fake
+def _(grad: Tensor, x: Tensor, nu: int, normalise: bool) -> Tensor:
+    return new_like(x)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, ctx.nu, ctx.normalise = inputs
+    ctx.save_for_backward(x)
+
+
+def _differentiate(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+    (x,) = ctx.saved_tensors
+    if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+        # Somebody will differentiate this gradient again.
+        return *torch.autograd.grad(definition(x, ctx.nu, ctx.normalise), x, grad, create_graph=True), None, None
+    return dpfp_backward(grad, x, ctx.nu, ctx.normalise), None, None
+
+
+dpfp_forward.register_autograd(_differentiate, setup_context=_save)
