@@ -31,7 +31,7 @@ def test_gradients_by_finite_differences() -> None:
 
 
 def test_counts_follow_the_signs_of_the_query() -> None:
-    # Places in r = relu([x, -x]) are 0, 4, 2: shift 2 brings 0 and 2, and 2 and 4, together; 0 and 4 are 2 apart too.
+    # Places in r = relu([x, -x]) are 0, 4 and 2 of 6: none is one step from another, and all are two steps apart.
     counts = coincidences(torch.tensor([[1.0, -1.0, 1.0]]), nu=1)
     assert counts.tolist() == [[[0, 0, 0], [0, 0, 0], [0, 0, 0]]]
     counts = coincidences(torch.tensor([[1.0, -1.0, 1.0]]), nu=2)

@@ -6,6 +6,7 @@ Coordinate i stands at place i of r = relu([x, -x]) if q_i > 0 and at place i + 
 shifts 1 … ν bring the places of i and j together. The cost is that of d features, whatever ν is.
 """
 
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -22,11 +23,19 @@ def dpfp_products(keys: Float[Tensor, "b t d"], query: Float[Tensor, "b d"], nu:
 
 def coincidences(query: Float[Tensor, "b d"], nu: int) -> Float[Tensor, "b d d"]:
     """C, symmetric: the number of shifts 1 … ν that bring coordinate i of r onto coordinate j or j onto i."""
-    dim = query.shape[-1]
-    places = torch.arange(dim) + dim * (query < 0)
-    distance = (places[:, :, None] - places[:, None, :]) % (2 * dim)
-    onto, from_other = ((d >= 1) & (d <= nu) for d in (distance, 2 * dim - distance))
-    return onto.to(query.dtype) + from_other.to(query.dtype)
+    same_sign, other_sign = _counts(query.shape[-1], nu).to(query.dtype)
+    signs = query.detach().sign()
+    return (same_sign + other_sign) / 2 + (same_sign - other_sign) / 2 * signs[:, :, None] * signs[:, None, :]
+
+
+@lru_cache(maxsize=64)
+def _counts(dim: int, nu: int) -> Float[Tensor, "2 d d"]:
+    """C for coordinates of the query that have the same sign, and for those that have not."""
+    index = torch.arange(dim)
+    distance = index[:, None] - index
+    distances = torch.stack([distance, distance + dim]) % (2 * dim)
+    onto, back = ((d >= 1) & (d <= nu) for d in (distances, 2 * dim - distances))
+    return onto.float() + back.float()
 
 
 class _QuadraticForm(torch.autograd.Function):
@@ -35,7 +44,7 @@ class _QuadraticForm(torch.autograd.Function):
         common = (keys * query[:, None]).relu_()
         slopes = common @ counts
         products = torch.linalg.vecdot(common, slopes) / 2
-        ctx.save_for_backward(keys, query, slopes.mul_(common > 0))
+        ctx.save_for_backward(keys, query, slopes.mul_(common.sign_()))
         return products
 
     @staticmethod
