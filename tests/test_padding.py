@@ -33,7 +33,7 @@ PATTERNS = {
 }
 
 
-@settings(max_examples=500)
+@settings(max_examples=300)
 @given(st.data())
 def test_padding_anywhere_changes_nothing(data: st.DataObject) -> None:
     choice = data.draw(st.sampled_from(CHOICES))
@@ -56,7 +56,7 @@ def test_padding_anywhere_changes_nothing(data: st.DataObject) -> None:
         assert relative_error(layer(again, after)[0], layer(again, whole)[0]) <= 1e-6
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=str)
+@pytest.mark.parametrize("choice", CHOICES[::2], ids=str)
 def test_right_padding_leaves_the_same_state_bit_for_bit(choice: Choice) -> None:
     for backend in ["auto", *choice.backends()]:
         layer = choice.layer(backend=backend)
@@ -134,7 +134,7 @@ def rows_of(state: FastWeightState, rows: list[int]) -> FastWeightState:
     return state.select(torch.tensor(rows))
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_rows_do_not_influence_each_other(data: st.DataObject) -> None:
     choice = data.draw(st.sampled_from(CHOICES))
