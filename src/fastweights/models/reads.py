@@ -154,10 +154,13 @@ class FastWeightRead(Attention):
         return self._mapped_keys(keys, projection) @ self._mapped_queries(queries, projection).mT
 
     def _mapped_keys(self, keys: Vectors, projection: Projection | None) -> Features:
+        sums = isinstance(self.normalisation, SumNormalisation)
+        if sums and isinstance(self.feature_map, DPFP):
+            in_one_pass = self.feature_map.sum_normalised(keys)
+            if in_one_pass is not None:
+                return in_one_pass
         features = self._features(keys, projection)
-        if isinstance(self.normalisation, SumNormalisation) and self.feature_map.positive:
-            return sum_normalised(features)
-        return self.normalisation(features)
+        return sum_normalised(features) if sums and self.feature_map.positive else self.normalisation(features)
 
     def _mapped_queries(self, queries: Vectors, projection: Projection | None) -> Features:
         features = self._features(queries, projection)
