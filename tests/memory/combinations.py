@@ -72,8 +72,11 @@ class Combination:
         """Whether a layer accepts it: see its errors for why the others are refused."""
         if self.needs_normaliser and not self.feature_map.positive:
             return False
+        if not self.keeps_scale_apart:
+            return True
+        rule = self.rule.with_attention_normalisation()
         divides_everything = self.attention is not None and self.attention.retrieval
-        return not self.keeps_scale_apart or (divides_everything and isinstance(self.rule, LinearRule))
+        return divides_everything and isinstance(rule, LinearRule) and rule.follows_scale
 
     @property
     def key_dims(self) -> list[int]:

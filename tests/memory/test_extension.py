@@ -1,7 +1,8 @@
 """A rule or a map that is added to its table is found by the tests of agreement, with no other edit."""
 
-import runpy
+import sys
 from dataclasses import dataclass
+from importlib.util import module_from_spec, spec_from_file_location
 from inspect import getsource
 from pathlib import Path
 from typing import Any, ClassVar
@@ -21,8 +22,14 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "add_a_rule.py"
 
 
 @pytest.fixture
-def example() -> dict[str, Any]:
-    return runpy.run_path(str(EXAMPLE))
+def example(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    spec = spec_from_file_location("add_a_rule", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "add_a_rule", module)
+    spec.loader.exec_module(module)
+    return vars(module)
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,9 @@ class FastWeightMemory(nn.Module):
                 "possible: a map with positive features, or normalisation=L2Normalisation()"
             )
         divides_everything = self.attention_normalisation is not None and self.attention_normalisation.retrieval
-        if self.mapping.keeps_scale_apart and not (divides_everything and isinstance(self.update_rule, LinearRule)):
+        run = self.update_rule.with_attention_normalisation()
+        follows_scale = divides_everything and isinstance(run, LinearRule) and run.follows_scale
+        if self.mapping.keeps_scale_apart and not follows_scale:
             raise ValueError(
                 f"feature_map: {feature_map} with {normalisation} needs a linear rule and "
                 "attention_normalisation=True, which makes reads independent of the scale; SumNormalisation() and "

@@ -40,6 +40,11 @@ class Writes(NamedTuple):
             None if scales is None else scales.masked_fill(padded, NO_SCALE),
         )
 
+    def in_precision_of_weights(self) -> "Writes":
+        """The same writes in at least float32: what a rule makes of them, a decay of 0.99 say, has to keep its digits."""
+        dtype = torch.promote_types(self.keys.dtype, torch.float32)
+        return self._replace(keys=self.keys.to(dtype), values=self.values.to(dtype), strengths=self.strengths.to(dtype))
+
 
 def run_rule(
     rule: UpdateRule,
@@ -59,7 +64,8 @@ def run_rule(
         rule = rule.with_attention_normalisation()
     if (attention_normalisation is not None or rule.needs_normaliser) and state.normaliser is None:
         raise ValueError(f"{type(rule).__name__} with attention normalisation needs a state with a normaliser")
-    writes = writes.without_padding()
+    writes, results = writes.without_padding().in_precision_of_weights(), writes.values.dtype
+    queries = queries.to(writes.keys.dtype)
     # What is read along the way is of no use if not causal; the queries may then be of any number.
     along = queries if causal else writes.keys
     if isinstance(rule, LinearRule):
@@ -70,8 +76,8 @@ def run_rule(
         reads = rule.read(after.weights, queries.to(after.weights.dtype)).to(queries.dtype)
         overlaps = None if after.normaliser is None else _dot(after.normaliser[:, :, None], queries)
     if attention_normalisation is not None and overlaps is not None:
-        reads = (reads * reciprocal_or_zero(overlaps)[..., None]).to(reads.dtype)
-    return reads, after
+        reads = reads * reciprocal_or_zero(overlaps)[..., None]
+    return reads.to(results), after
 
 
 def _scan(
@@ -79,6 +85,8 @@ def _scan(
 ) -> tuple[Values, Strengths | None, FastWeightState]:
     """Reads W_t q_t, overlaps z_t · q_t if there is a z, and the final state, by the operator."""
     scale = _Rescaling.of(writes, state)
+    if scale is not None and not rule.follows_scale:
+        raise ValueError(f"{type(rule).__name__} depends on the length of keys and takes none with a scale apart")
     overlaps, normaliser, before = None, state.normaliser, None
     if normaliser is not None:
         if rule.needs_normaliser:

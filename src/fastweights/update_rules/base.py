@@ -54,6 +54,10 @@ class UpdateRule(ABC):
 class LinearRule(UpdateRule):
     """W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ: a rule that is linear in W, hence nothing but (a, b, g)."""
 
+    follows_scale: ClassVar[bool] = False
+    """Whether keys c times as long make W c times as large and nothing else: b stays, a falls as 1/c². Keys whose scale
+    is kept apart (stabilised FAVOR+ without normalisation) need that."""
+
     @abstractmethod
     def coefficients(self, keys: Keys, strengths: Strengths, overlaps: Strengths | None = None) -> Coefficients:
         """What `fast_weight_scan` needs for a whole sequence; `overlaps` are z_{t-1} · k_t."""

@@ -31,6 +31,7 @@ class NormalisedDeltaRule(LinearRule):
 
     equations: ClassVar[str] = "24, 26-28"
     needs_normaliser: ClassVar[bool] = True
+    follows_scale: ClassVar[bool] = True
 
     @override
     def step(

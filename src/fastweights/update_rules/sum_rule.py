@@ -16,6 +16,7 @@ class SumRule(LinearRule):
 
     equations: ClassVar[str] = "10, 17"
     uses_strength: ClassVar[bool] = False
+    follows_scale: ClassVar[bool] = True
 
     @override
     def step(
