@@ -2,8 +2,8 @@
 
 import pytest
 import torch
-
 from benchmarks.retrieval_speed import CASES, Case, gemm_speed, main, row
+
 from fastweights.experiments.retrieval import single_thread
 
 
