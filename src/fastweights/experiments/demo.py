@@ -42,12 +42,12 @@ def run(folder: Path, jobs: int) -> None:
     records = load(folder)
     capacity, overwriting = capacity_outcomes(records), overwriting_outcomes(records)
     print_table(
-        f"How many associations fit (d_key = {KEY_DIM}): the largest S with a loss of at most {NEARLY_SOLVED}",
-        ("feature map", "d_dot", "largest S", f"loss at S = {SIZES[-1]}"),
+        "How many associations fit",
+        ("feature map", "features d_dot", f"largest S with loss ≤ {NEARLY_SOLVED}", f"loss at S = {SIZES[-1]}"),
         capacity_rows(capacity),
     )
     print_table(
-        f"Learning to overwrite (S = {SIZE}): the best loss within {MAX_STEPS} steps",
+        f"Learning to overwrite {SIZE} keys",
         ("variant", "best loss", "steps"),
         [(OVERWRITING[o.model, o.rule].label, number(o.best), f"{o.steps} ({o.stopped_because})") for o in overwriting],
     )
