@@ -114,11 +114,19 @@ def test_records_with_the_published_losses_agree_with_them(as_published: dict[Re
     assert rows
     for row in rows:
         assert row[2] == row[3]
-        assert row[5] == row[6]
+        assert row[6] == row[7]
+        assert (row[4], row[8]) == ("0", "+0.000")
     claims = paper_report(as_published).sections[-2].tables[0]
     verdicts = {row[1].partition(".")[0]: row[-1] for row in claims.rows}
     assert verdicts["Our update rule outperforms all other variants"] == "holds"
     assert verdicts["In all problems our update rule outperforms all other approaches"] == "holds in part"
+
+
+def test_the_distance_from_the_published_runs_is_told() -> None:
+    losses = {60: 0.005, 80: 0.2, 100: 0.3}  # published: 0.0245, 0.108, 0.164
+    runs = {preset("capacity", "elu", "sum", size, 1, PUBLISHED): loss for size, loss in losses.items()}
+    row = figure2.report({run: record(run, loss) for run, loss in runs.items()}).tables[0].rows[0]
+    assert row == ("Linear (ELU+1)", "64", "none", "60", "1", "100", "0.164", "0.300", "+0.136", "3 of 17")
 
 
 @pytest.mark.slow
@@ -135,7 +143,7 @@ def test_the_whole_report_is_the_same_every_time(as_published: dict[RetrievalRun
         written.append((report.html(), document.read_text(), figures))
     assert written[0] == written[1]
     assert len(written[0][2]) == 10
-    assert "| DPFP-3 | 384 | 380 | 380 |" in written[0][1]
+    assert "| DPFP-3 | 384 | 380 | 380 | 0 | 600 | 0.198 | 0.198 | +0.000 | 17 of 17 |" in written[0][1]
 
 
 def test_a_report_can_be_made_of_one_record() -> None:

@@ -49,20 +49,19 @@ def capacity_table(ours: Outcomes, theirs: Outcomes) -> Table:
     rows = []
     for model, series in CAPACITY.items():
         found = ours.where(model=model)
-        # The published grid is finer: only sizes that both have can be compared.
-        known = theirs.where(model=model).on(found.sizes())
         if not found:
             continue
+        # The published grid is finer: only sizes that both have can be compared.
+        known = theirs.where(model=model).on(found.sizes())
         largest = found.sizes()[-1]
+        loss = number(found.best(largest))
         rows.append(
             (
                 series.label,
                 str(feature_dim(model) or "∞"),
-                size_or_none(known) if known else "–",
-                size_or_none(found),
+                *((solved(known), solved(found), steps_apart(found, known)) if known else ("–", solved(found), "–")),
                 str(largest),
-                number(known.best(largest)) if known else "–",
-                number(found.best(largest)),
+                *((number(known.best(largest)), loss, difference(found, known)) if known else ("–", loss, "–")),
                 f"{len(found.sizes())} of {len(SIZES)}",
             )
         )
@@ -74,16 +73,32 @@ def capacity_table(ours: Outcomes, theirs: Outcomes) -> Table:
             "d_dot",
             f"largest S ≤ {NEARLY_SOLVED}, published",
             "ours",
+            "grid steps apart",
             "largest S run",
             "loss there, published",
             "ours",
+            "difference",
             "sizes run",
         ),
         tuple(rows),
     )
 
 
-def size_or_none(found: Outcomes) -> str:
+def solved(found: Outcomes) -> str:
     """The largest S that is nearly solved."""
-    size = found.largest_solved(NEARLY_SOLVED)
-    return "none" if size is None else str(size)
+    return str(found.largest_solved(NEARLY_SOLVED) or "none")
+
+
+def steps_apart(found: Outcomes, known: Outcomes) -> str:
+    """How many sizes of the grid lie between the largest S that is nearly solved here and there."""
+    reached = [
+        sum(size <= (outcomes.largest_solved(NEARLY_SOLVED) or 0) for size in found.sizes())
+        for outcomes in (found, known)
+    ]
+    return str(abs(reached[0] - reached[1]))
+
+
+def difference(found: Outcomes, known: Outcomes) -> str:
+    """Our loss minus the published one at the largest S that was run."""
+    largest = found.sizes()[-1]
+    return f"{found.best(largest) - known.best(largest):+.3f}"
