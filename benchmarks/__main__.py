@@ -55,6 +55,8 @@ def main(
     print_tables(record)
     draw(record, out / "speed.png")
     print(f"record: {path}   figure: {out / 'speed.png'}")
+    for name in record.disturbed:
+        print(f"something else was running, measure again: --only {name!r}")
     if record.refusals:
         raise SystemExit("error: no speed for results that disagree with the oracle: " + "; ".join(record.refusals))
 

@@ -29,8 +29,8 @@ class OperatorMeasurement:
     @property
     def expected_seconds(self) -> float:
         """A guess, for the time left."""
-        quadratic = 6e-8 * self.case.steps**2 / self.threads if "sdpa" in self.competitors else 0.0
-        return 6 + 1e-3 * self.case.steps + (2 * len(self.competitors) + 1) * self.seconds + quadratic
+        quadratic = 1.2e-7 * self.case.steps**2 if "sdpa" in self.competitors else 0.0
+        return 6 + 6e-4 * self.case.steps + (2 * len(self.competitors) + 1) * self.seconds + quadratic
 
     def run(self) -> Json:
         """Times of those whose results agree with the oracle, and why the others have none."""
@@ -57,7 +57,7 @@ def check(entries: dict[str, Entry], case: Case) -> dict[str, float]:
         expected = expected_results(problem, case)
         for name, entry in entries.items():
             if entry.competitor.problem == problem:
-                errors[name] = error(entry.results(), expected, case)
+                errors[name] = error(entry.results(case), expected)
     return errors
 
 

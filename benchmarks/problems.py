@@ -14,10 +14,12 @@ from fastweights import fast_weight_scan
 Inputs = tuple[Tensor, ...]
 """Queries, keys, values, and write strengths if the problem has any; layout b h t ·."""
 
-SEGMENT = 128
+SEGMENT = 32
 """Steps whose graph is kept at a time while the oracle is differentiated."""
+QUERIES = 512
+"""Rows of the attention matrix that are kept at a time."""
 ORACLE_BUDGET = 2**27
-"""Elements of W that the oracle may go through: more sequences of a short problem, at least one of a long one."""
+"""Products that the oracle may form: more sequences of a short problem, at least one of a long one."""
 ORACLE_SEQUENCES = 8
 
 
@@ -56,6 +58,15 @@ class Problem:
 
     draw: Callable[[Case], Inputs]
     define: Callable[..., Tensor]
+    cost: Callable[[Case], int]
+    """Products per sequence that the definition takes."""
+
+    def sample(self, x: Tensor, case: Case) -> Tensor:
+        """Some of the b·h sequences as 1 n t ·, the first and the last among them where there are several."""
+        sequences = case.batch * case.heads
+        count = max(1, min(ORACLE_SEQUENCES, ORACLE_BUDGET // self.cost(case), sequences))
+        rows = torch.linspace(sequences - 1, 0, count).round().long()
+        return x.flatten(0, 1)[rows][None]
 
 
 def draw_memory(case: Case) -> Inputs:
@@ -72,7 +83,7 @@ def define_memory(queries: Tensor, keys: Tensor, values: Tensor, strengths: Tens
     weights = values.new_zeros(*values.shape[:2], values.shape[3], keys.shape[3])
     reads = []
     for parts in zip(*(x.split(SEGMENT, dim=2) for x in (queries, keys, values, strengths)), strict=True):
-        read, weights = checkpoint(_segment, *parts, weights, use_reentrant=False)
+        read, weights = checkpoint(_segment, *parts, weights, use_reentrant=True)
         reads.append(read)
     return torch.cat(reads, dim=2)
 
@@ -89,11 +100,11 @@ def draw_attention(case: Case) -> Inputs:
 
 
 def define_attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
-    """y_i = V_i softmax(K_iᵀ q_i / √d), a segment of queries at a time."""
+    """y_i = V_i softmax(K_iᵀ q_i / √d), some queries at a time."""
     reads = []
-    for start in range(0, queries.shape[2], SEGMENT):
+    for start in range(0, queries.shape[2], QUERIES):
         reads.append(
-            checkpoint(_attend, queries[:, :, start : start + SEGMENT], keys, values, start, use_reentrant=False)
+            checkpoint(_attend, queries[:, :, start : start + QUERIES], keys, values, start, use_reentrant=True)
         )
     return torch.cat(reads, dim=2)
 
@@ -105,19 +116,11 @@ def _attend(queries: Tensor, keys: Tensor, values: Tensor, start: int) -> Tensor
     return scores.masked_fill(future, -math.inf).softmax(dim=-1) @ values[:, :, :end]
 
 
-MEMORY = Problem(draw_memory, define_memory)
-ATTENTION = Problem(draw_attention, define_attention)
+MEMORY = Problem(draw_memory, define_memory, lambda case: case.steps * case.key_dim * case.value_dim)
+ATTENTION = Problem(draw_attention, define_attention, lambda case: case.steps**2 * case.value_dim)
 
 
 def upstream(case: Case) -> Tensor:
     """The gradient that comes from above, b h t v."""
     generator = torch.Generator().manual_seed(1)
     return torch.randn(case.batch, case.heads, case.steps, case.value_dim, generator=generator)
-
-
-def sample(x: Tensor, case: Case) -> Tensor:
-    """Some of the b·h sequences as 1 n t ·, the first and the last among them where there are several."""
-    affordable = ORACLE_BUDGET // (case.steps * case.key_dim * case.value_dim)
-    count = max(1, min(ORACLE_SEQUENCES, affordable, case.batch * case.heads))
-    rows = torch.linspace(case.batch * case.heads - 1, 0, count).round().long()
-    return x.flatten(0, 1)[rows][None]

@@ -88,6 +88,12 @@ def test_wrong_results_are_not_published() -> None:
         publish(make_record(refused=["native"], errors={"native": 0.5}))
 
 
+def test_a_slow_yardstick_gives_a_disturbance_away() -> None:
+    gemms = {"operator a": (1, 90.0), "operator b": (2, 100.0), "operator c": (2, 99.0), "operator d": (2, 90.0)}
+    measured = {name: {"threads": threads, "gemm": gemm} for name, (threads, gemm) in gemms.items()}
+    assert SpeedRecord("full", "", "", ENVIRONMENT, measured).disturbed == ["operator d"]
+
+
 def test_texts_name_machine_and_commit() -> None:
     for text in (summary(make_record()), details(make_record())):
         assert "Abacus" in text
