@@ -2,6 +2,7 @@
 #include "dpfp.h"
 #include "scan_backward.h"
 #include "scan_rows.h"
+#include "scan_step.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 namespace {
@@ -14,13 +15,17 @@ constexpr int kWidestTile = 4;
 #endif
 constexpr Index kFewColumns = 4;
 
+// A single step is too short to be cut into tiles.
+bool single_step(const ScanShape& shape) { return shape.steps == 1; }
+
 template <class Real>
 bool by_rows(const ScanShape& shape) {
-    return shape.steps <= 1 || shape.value_dim <= kFewColumns;
+    return shape.value_dim <= kFewColumns;
 }
 
 template <class Real>
 Index tile_columns(const ScanShape& shape) {
+    if (single_step(shape)) return shape.value_dim;
     return by_rows<Real>(shape) ? kRowsAtOnce : kWidestTile * kLanes<Real>;
 }
 
@@ -60,7 +65,10 @@ void forward(const ScanForward& scan, Index batch, Index head, Index tile, void*
     const auto part = head_of<Real>(scan, batch, head, first, smaller(width, scan.shape.value_dim - first));
     const bool rows = by_rows<Real>(scan.shape);
     Real* const space = static_cast<Real*>(workspace);
-    part.decay ? forward_tile<Real, true>(part, rows, space) : forward_tile<Real, false>(part, rows, space);
+    if (single_step(scan.shape))
+        part.decay ? forward_step<Real, true>(part, space) : forward_step<Real, false>(part, space);
+    else
+        part.decay ? forward_tile<Real, true>(part, rows, space) : forward_tile<Real, false>(part, rows, space);
 }
 
 template <class Real>

@@ -143,6 +143,10 @@ class BackwardTile {
     }
 
     void backward();
+    void backward_by_products();
+    void backward_by_steps();
+    bool finite() const;
+    void state_after(Index steps, Real* to) const;
     void overlaps();
     void invert();
     void solve();
@@ -161,3 +165,4 @@ class BackwardTile {
 }  // namespace fastweights::FASTWEIGHTS_LEVEL
 
 #include "scan_backward_chunk.h"
+#include "scan_backward_steps.h"

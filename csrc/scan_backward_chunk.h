@@ -7,7 +7,6 @@ namespace fastweights::FASTWEIGHTS_LEVEL {
 
 template <class Real, bool Decay>
 void BackwardTile<Real, Decay>::backward() {
-    const Index columns = head.columns;
     const bool whole = padded == head.key_dim;
     grad_query = {whole ? head.grad_queries + start * head.grad_query_step : space.grad_query, whole ? head.grad_query_step : padded};
     grad_key = {whole ? head.grad_keys + start * head.grad_key_step : space.grad_key, whole ? head.grad_key_step : padded};
@@ -16,22 +15,29 @@ void BackwardTile<Real, Decay>::backward() {
     invert();
     solve();
     grad_overlaps();
-    // from here on the workspace holds -A dR in place of dR
-    for (Index here = 0; here < columns * kChunk; here += kStep)
-        store(space.grad_solved + here, -load(space.erase + here % kChunk) * load(space.grad_solved + here));
     grad_queries();
-    grad_keys();
+    finite() ? backward_by_products() : backward_by_steps();
     for (Index step = 0; !whole && step < count; ++step) {
         std::memcpy(head.grad_queries + (start + step) * head.grad_query_step, grad_query.row(step), bytes(head.key_dim));
         std::memcpy(head.grad_keys + (start + step) * head.grad_key_step, grad_key.row(step), bytes(head.key_dim));
     }
+}
+
+// dK, dg and the gradient F of the chunk's first weights
+template <class Real, bool Decay>
+void BackwardTile<Real, Decay>::backward_by_products() {
+    const Index size = head.columns * kChunk;
+    // from here on the workspace holds -A dR in place of dR
+    for (Index here = 0; here < size; here += kStep)
+        store(space.grad_solved + here, -load(space.erase + here % kChunk) * load(space.grad_solved + here));
+    grad_keys();
     if (Decay) {
         grad_decays();
         scale(space.gradient, space.gradient, space.since_start[count - 1]);
-        for (Index here = 0; here < columns * kChunk; here += kStep)
+        for (Index here = 0; here < size; here += kStep)
             store(space.grad_solved + here, load(space.since_start + here % kChunk) * load(space.grad_solved + here));
     }
-    multiply_add<Real, 2>({space.gradient, padded}, {space.gradient, padded}, columns, vectors,
+    multiply_add<Real, 2>({space.gradient, padded}, {space.gradient, padded}, head.columns, vectors,
                           {{{space.grad_solved, kChunk, 1}, key, count},
                            {grad_read_by_column, Decay ? scaled(query, space.since_start) : query, count}});
 }

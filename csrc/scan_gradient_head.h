@@ -49,7 +49,7 @@ HeadBackward<Real> head_of(const ScanBackward& scan, Index batch, Index head, In
 // Memory of one thread. `columns` rows of W; `padded` is key_dim rounded up to whole vectors.
 template <class Real>
 struct Workspace {
-    Real *states, *gradient;                        // W at the start of every chunk of the segment; F: columns × padded each
+    Real *states, *gradient, *before;               // columns × padded: W at every chunk of the segment; F; W for scan_backward_steps.h
     Real *values, *retrieved, *update;              // columns × kChunk, for every chunk of the segment
     Real *query, *key, *grad_query, *grad_key, *scratch;  // kChunk × padded
     Real *key_by_time;                              // padded × kChunk
@@ -72,7 +72,7 @@ struct Workspace {
             ((arrays = base ? base + used : nullptr, used += size), ...);
         };
         take(chunks * columns * padded, states);
-        take(columns * padded, gradient);
+        take(columns * padded, gradient, before);
         take(chunks * columns * kChunk, values, retrieved, update);
         take(kChunk * padded, query, key, grad_query, grad_key, scratch, key_by_time);
         take(columns * kChunk, grad_update, grad_solved);

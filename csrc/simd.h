@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #define FASTWEIGHTS_INLINE inline __attribute__((always_inline))
 
@@ -57,14 +58,18 @@ FASTWEIGHTS_INLINE void store_part(Real* to, Vector<Real> value, Index count) {
     std::memcpy(to, lanes, static_cast<std::size_t>(count) * sizeof(Real));
 }
 
-// A pairwise sum of the lanes: always in the same order.
-template <class Real>
+template <class Real, int By, std::size_t... Lane>
+FASTWEIGHTS_INLINE Vector<Real> rotate(Vector<Real> value, std::index_sequence<Lane...>) {
+    return __builtin_shufflevector(value, value, ((Lane + By) % kLanes<Real>)...);
+}
+
+// A pairwise sum of the lanes: always in the same order, and without leaving the registers.
+template <class Real, int Width = kLanes<Real> / 2>
 FASTWEIGHTS_INLINE Real sum_of_lanes(Vector<Real> value) {
-    Real lanes[kLanes<Real>];
-    store(lanes, value);
-    for (int width = kLanes<Real> / 2; width > 0; width /= 2)
-        for (int lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-    return lanes[0];
+    if constexpr (Width == 0)
+        return value[0];
+    else
+        return sum_of_lanes<Real, Width / 2>(value + rotate<Real, Width>(value, std::make_index_sequence<kLanes<Real>>()));
 }
 
 template <class Real>

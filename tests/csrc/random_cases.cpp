@@ -1,0 +1,117 @@
+// Random calls through the C interface, with buffers of exactly the promised size. Built with sanitizers by test_sanitizers.py:
+// a read or write outside a buffer, an undefined operation or a result that is not written ends the program.
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <random>
+#include <vector>
+
+#include "scan.h"
+
+using namespace fastweights;
+
+extern "C" {
+int fastweights_use_level(const char*);
+int fastweights_scan_forward(const ScanForward*, std::int64_t, std::int64_t);
+int fastweights_scan_backward(const ScanBackward*, std::int64_t, std::int64_t);
+int fastweights_dpfp(const Dpfp*, std::int64_t, std::int64_t);
+}
+
+namespace {
+
+using Index = std::int64_t;
+
+std::mt19937 generator(1);
+
+Index pick(std::initializer_list<Index> choices) {
+    return choices.begin()[std::uniform_int_distribution<std::size_t>(0, choices.size() - 1)(generator)];
+}
+
+// b h t · in one of three orders of memory, some of them with a gap after each row.
+template <class Real>
+struct Tensor {
+    std::vector<Real> data;
+    Index batch, head, time, columns, batches, heads, steps;
+
+    Tensor(Index b, Index h, Index t, Index c, bool result) : columns(c), batches(b), heads(h), steps(t) {
+        const Index row = c + (result ? 0 : pick({0, 0, 3}));
+        if (pick({0, 1}))
+            time = row, head = t * row, batch = h * t * row;
+        else
+            head = row, time = h * row, batch = t * h * row;
+        const bool empty = b * h * t * c == 0;
+        data.resize(static_cast<std::size_t>(empty ? 0 : (b - 1) * batch + (h - 1) * head + (t - 1) * time + c));
+        std::uniform_real_distribution<Real> uniform(0, Real(1) / std::sqrt(Real(c)));
+        for (Real& x : data) x = result ? std::nan("") : uniform(generator);
+    }
+
+    Sequence sequence() { return {data.data(), batch, head, time}; }
+
+    void check(const char* name) const {
+        for (Index b = 0; b < batches; ++b)
+            for (Index h = 0; h < heads; ++h)
+                for (Index t = 0; t < steps; ++t)
+                    for (Index c = 0; c < columns; ++c)
+                        if (!std::isfinite(data[static_cast<std::size_t>(b * batch + h * head + t * time + c)])) {
+                            std::printf("%s is not written at %d %d %d %d\n", name, int(b), int(h), int(t), int(c));
+                            std::exit(1);
+                        }
+    }
+};
+
+template <class Real>
+void scan_case() {
+    const Index b = pick({0, 1, 2, 3}), h = pick({0, 1, 2, 9}), t = pick({0, 1, 2, 7, 16, 17, 40, 130});
+    const Index k = pick({0, 1, 3, 8, 16, 17, 33, 64}), v = pick({0, 1, 2, 3, 4, 5, 16, 31, 33, 65}), threads = pick({1, 2, 4});
+    const bool decay = pick({0, 1}), start = pick({0, 1}), end = pick({0, 1});
+    const ScanShape shape{b, h, t, k, v, pick({16, 32, 128})};
+    const Index kept = t > 0 ? (t - 1) / shape.keep_every : 0;
+    Tensor<Real> queries(b, h, t, k, false), keys(b, h, t, k, false), values(b, h, t, v, false), grad_reads(b, h, t, v, false);
+    Tensor<Real> erase(b, h, t, 1, false), write(b, h, t, 1, false), decays(b, h, t, 1, false);
+    std::vector<Real> weights(static_cast<std::size_t>(b * h * v * k), 1), final_weights(weights.size(), std::nan(""));
+    std::vector<Real> retrieved(static_cast<std::size_t>(b * h * t * v)), states(static_cast<std::size_t>(kept) * weights.size());
+    std::vector<Real> grad_weights(weights.size(), std::nan(""));
+    Tensor<Real> reads(b, h, t, v, true), dq(b, h, t, k, true), dk(b, h, t, k, true), dv(b, h, t, v, true);
+    Tensor<Real> da(b, h, t, 1, true), db(b, h, t, 1, true), dg(b, h, t, 1, true);
+    const Sequence absent{nullptr, 0, 0, 0};
+    const ScanInputs inputs{queries.sequence(), keys.sequence(), values.sequence(), erase.sequence(), write.sequence(),
+                            decay ? decays.sequence() : absent, start ? weights.data() : nullptr};
+    const ScanForward forward{shape, inputs, reads.sequence(), final_weights.data(), retrieved.data(), states.data()};
+    if (!fastweights_scan_forward(&forward, sizeof(Real), threads)) std::exit(2);
+    const ScanBackward backward{shape, inputs, retrieved.data(), states.data(), grad_reads.sequence(), end ? weights.data() : nullptr,
+                                dq.sequence(), dk.sequence(), dv.sequence(), da.sequence(), db.sequence(),
+                                decay ? dg.sequence() : absent, grad_weights.data()};
+    if (!fastweights_scan_backward(&backward, sizeof(Real), threads)) std::exit(2);
+    if (b * h * k * v == 0) return;
+    reads.check("reads"), dq.check("dq"), dk.check("dk"), dv.check("dv"), da.check("da"), db.check("db");
+    if (decay) dg.check("dg");
+    for (std::size_t i = 0; i < weights.size(); ++i)
+        if (!std::isfinite(final_weights[i]) || !std::isfinite(grad_weights[i])) std::exit(3);
+}
+
+template <class Real>
+void dpfp_case() {
+    const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({0, 1, 5, 70}), d = pick({0, 1, 2, 4, 7, 8, 16, 19});
+    const Index nu = 1 + pick({0, 0, 1, 2, 5}) % (2 * d > 1 ? 2 * d - 1 : 1);
+    Tensor<Real> x(b, h, t, d, false), dy(b, h, t, 2 * d * nu, false), y(b, h, t, 2 * d * nu, true), dx(b, h, t, d, true);
+    const Index normalise = pick({0, 1});
+    const Dpfp forward{b, h, t, d, nu, normalise, x.sequence(), y.sequence(), {nullptr, 0, 0, 0}};
+    const Dpfp backward{b, h, t, d, nu, normalise, x.sequence(), dy.sequence(), dx.sequence()};
+    if (!fastweights_dpfp(&forward, sizeof(Real), 2) || !fastweights_dpfp(&backward, sizeof(Real), 2)) std::exit(2);
+    y.check("features"), dx.check("dx");
+}
+
+}  // namespace
+
+int main(int, char** arguments) {
+    const int cases = std::atoi(arguments[1]);
+    int done = 0;
+    for (const char* level : {"baseline", "avx2", "avx512"}) {
+        if (!fastweights_use_level(level)) continue;
+        for (int i = 0; i < cases; ++i, ++done) {
+            pick({0, 1}) ? scan_case<float>() : scan_case<double>();
+            pick({0, 1}) ? dpfp_case<float>() : dpfp_case<double>();
+        }
+    }
+    std::printf("%d cases\n", done);
+}
