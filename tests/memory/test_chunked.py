@@ -61,7 +61,7 @@ def test_a_second_derivative_is_refused_and_not_wrong(backend: str) -> None:
     tensors = leaves(draw(1, steps=5))
     reads, _ = fast_weight_scan(**tensors, backend=backend)
     (gradient,) = torch.autograd.grad(reads.square().sum(), tensors["keys"], create_graph=True)
-    with pytest.raises(RuntimeError, match="once_differentiable|no second derivative"):
+    with pytest.raises(RuntimeError, match=r"once_differentiable|no second derivative"):
         gradient.square().sum().backward()
 
 

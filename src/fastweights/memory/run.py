@@ -41,7 +41,7 @@ class Writes(NamedTuple):
         )
 
     def in_precision_of_weights(self) -> "Writes":
-        """The same writes in at least float32: what a rule makes of them, a decay of 0.99 say, has to keep its digits."""
+        """The same writes in at least float32: what a rule makes of them, a decay of 0.99 say, keeps its digits."""
         dtype = torch.promote_types(self.keys.dtype, torch.float32)
         return self._replace(keys=self.keys.to(dtype), values=self.values.to(dtype), strengths=self.strengths.to(dtype))
 
