@@ -1,7 +1,6 @@
 """The compiled kernels (csrc/): found, loaded and called through ctypes."""
 
 import ctypes
-import functools
 import importlib
 import importlib.util
 import os
@@ -22,21 +21,6 @@ ELEMENT_BYTES = {torch.float32: 4, torch.float64: 8}
 """Number types that the kernels compute with."""
 
 
-def unavailable() -> str | None:
-    """Why the compiled kernels cannot be used here; None if they can."""
-    return _open()[1]
-
-
-@functools.cache
-def load() -> ctypes.CDLL:
-    """The library, loaded once."""
-    library, problem = _open()
-    if library is None:
-        raise RuntimeError(f"the native kernels are not available: {problem}")
-    return library
-
-
-@functools.cache
 def _open() -> tuple[ctypes.CDLL | None, str | None]:
     spec = importlib.util.find_spec("fastweights._native")
     if spec is None or spec.origin is None:
@@ -63,6 +47,22 @@ def _build_problem() -> str:
     except ModuleNotFoundError:
         return "the package was not built: install it with pip"
     return str(build.PROBLEM) or "the compiled library is missing from the installed package"
+
+
+# At import, not at first use: a compiler that follows a call must not find the loading in it.
+_library, _problem = _open()
+
+
+def unavailable() -> str | None:
+    """Why the compiled kernels cannot be used here; None if they can."""
+    return _problem
+
+
+def load() -> ctypes.CDLL:
+    """The library."""
+    if _library is None:
+        raise RuntimeError(f"the native kernels are not available: {_problem}")
+    return _library
 
 
 def instructions() -> str:
