@@ -9,7 +9,7 @@ from torch import Tensor
 
 from fastweights.feature_maps import DPFP, FEATURE_MAPS, Favor, FeatureMap
 from fastweights.layers import FastWeightAttention
-from fastweights.memory import NORMALISATIONS, AttentionNormalisation, Normalisation, backends
+from fastweights.memory import BACKENDS, NORMALISATIONS, AttentionNormalisation, Normalisation, backends
 from fastweights.update_rules import UPDATE_RULES, LinearRule, UpdateRule
 
 KEY_DIM = 3
@@ -53,11 +53,12 @@ class Choice:
             **more,
         ).eval()
 
-    def backends(self) -> list[str]:
+    def backends(self, dtype: torch.dtype = torch.float32) -> list[str]:
         """The backends that can run it here."""
         if not isinstance(self.rule, LinearRule):
             return ["recurrent"]
-        return [name for name, status in backends().items() if status.available]
+        available = [name for name, status in backends().items() if status.available]
+        return [name for name in available if BACKENDS[name].cannot_serve(torch.device("cpu"), dtype) is None]
 
 
 def _goes_together(choice: Choice) -> bool:

@@ -29,17 +29,24 @@ def in_pieces(layer: FastWeightAttention, x: Tensor, cuts: list[int]) -> tuple[T
     return torch.cat(outputs, dim=1), state
 
 
+def amplifies(choice: Choice) -> bool:
+    """Whether β|φ(k)|² can exceed 2: each write then amplifies what is stored, and rounding with it."""
+    divided = choice.attention is not None and choice.attention.retrieval
+    return choice.rule.uses_strength and not choice.normalisation.forgets_scale and not divided
+
+
 def assert_same(choice: Choice, length: int, cuts: list[int], backend: str, seed: int) -> None:
-    layer = choice.layer(backend=backend)
-    x = torch.randn(2, length, 8, generator=torch.Generator().manual_seed(seed))
+    dtype, bound = (torch.float64, 1e-11) if amplifies(choice) else (torch.float32, 2e-6)
+    layer = choice.layer(backend=backend).to(dtype)
+    x = torch.randn(2, length, 8, generator=torch.Generator().manual_seed(seed)).to(dtype)
     with torch.no_grad():
         expected, whole = layer(x)
         actual, after = in_pieces(layer, x, cuts)
-    assert relative_error(actual, expected) <= 2e-6
-    assert relative_error(after.weights, whole.weights) <= 2e-6
+    assert relative_error(actual, expected) <= bound
+    assert relative_error(after.weights, whole.weights) <= bound
     assert after.steps.tolist() == whole.steps.tolist() == [length] * 2
     if whole.normaliser is not None:
-        assert relative_error(after.normaliser, whole.normaliser) <= 2e-6
+        assert relative_error(after.normaliser, whole.normaliser) <= bound
     if whole.log_scale is not None:
         torch.testing.assert_close(after.log_scale, whole.log_scale, rtol=2e-6, atol=2e-6)
 
@@ -50,12 +57,14 @@ def assert_same(choice: Choice, length: int, cuts: list[int], backend: str, seed
 def test_any_split_gives_the_same_reads_and_weights(choice: Choice, data: st.DataObject) -> None:
     length = data.draw(st.integers(1, 30) | st.sampled_from([64, 70]))
     cuts = data.draw(st.lists(st.integers(0, length), min_size=1, max_size=4))
-    backend = data.draw(st.sampled_from(["auto", *choice.backends()]))
+    dtype = torch.float64 if amplifies(choice) else torch.float32
+    backend = data.draw(st.sampled_from(["auto", *choice.backends(dtype)]))
     assert_same(choice, length, cuts, backend, data.draw(st.integers(0, 2**20)))
 
 
 def test_enough_splits_are_tried() -> None:
     assert 2 * len(CHOICES) >= 500
+    assert 2 * sum(not amplifies(choice) for choice in CHOICES) >= 500
 
 
 def test_token_by_token_is_the_whole_sequence() -> None:
