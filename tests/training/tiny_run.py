@@ -64,6 +64,7 @@ def trainer(
     upkeep: Upkeep = UPKEEP,
     world: World = World(),  # noqa: B008
     say: Any = print,
+    stream: "np.ndarray[Any, np.dtype[np.uint16]] | None" = None,
     **others: Any,
 ) -> Trainer:
     """A trainer of the tiny model, validated with carried states."""
@@ -75,7 +76,8 @@ def trainer(
         return None if score is None else score.loss
 
     hooks = Hooks(evaluate=validate, say=say)
-    return Trainer(built, tokens(), training, directory, world=world, upkeep=upkeep, hooks=hooks, **others)
+    stream = tokens() if stream is None else stream
+    return Trainer(built, stream, training, directory, world=world, upkeep=upkeep, hooks=hooks, **others)
 
 
 def train(path: Path, training: TrainingConfig = TRAINING, **options: Any) -> Outcome:
@@ -95,7 +97,7 @@ def kill_often(path: Path, kills: int, steps: int) -> None:
         child = os.fork()
         if child == 0:
             _live(path, steps)
-        _wait(path / "metrics.jsonl", lines=moments.randrange(7), delay=moments.uniform(0, 0.03))
+        _wait(child, path / "metrics.jsonl", lines=moments.randrange(7), delay=moments.uniform(0, 0.03))
         os.kill(child, signal.SIGKILL)
         _, status = os.waitpid(child, 0)
         if not os.WIFSIGNALED(status):
@@ -108,10 +110,10 @@ def kill_often(path: Path, kills: int, steps: int) -> None:
     print(json.dumps({"lines_at_kill": done, "status": os.waitpid(child, 0)[1]}))
 
 
-def _wait(metrics: Path, lines: int, delay: float) -> None:
+def _wait(child: int, metrics: Path, lines: int, delay: float) -> None:
     """Until so many lines have been written, and a moment longer: on any machine some are hit while they save."""
     seen, grown = -1, 0
-    while grown < lines:
+    while grown < lines and os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
         size = metrics.stat().st_size if metrics.exists() else 0
         grown += seen >= 0 and size > seen
         seen = size
