@@ -1,5 +1,6 @@
-"""A sweep of small runs, as a program that tests can start and kill: `python small_sweep.py RESULTS`."""
+"""A sweep of small runs, as a program that tests can start and kill: `python small_sweep.py RESULTS [STEPS]`."""
 
+import signal
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -26,4 +27,6 @@ def runs(steps: int = 1000, count: int = 10) -> list[RetrievalRun]:
 if __name__ == "__main__":
     from fastweights.experiments.sweep import sweep
 
-    sweep(runs(), Path(sys.argv[1]), jobs=2, title="small sweep")
+    # A shell that started the tests in the background would have made this program deaf to Ctrl-C.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sweep(runs(*map(int, sys.argv[2:])), Path(sys.argv[1]), jobs=2, title="small sweep")

@@ -21,10 +21,10 @@ from fastweights.reporting.records import exclusive, record_path, run_directory
 PROGRAM = Path(small_sweep.__file__)
 
 
-def start(results: Path) -> "subprocess.Popen[str]":
+def start(results: Path, steps: int = 1000) -> "subprocess.Popen[str]":
     """A small sweep in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, PROGRAM, results],
+        [sys.executable, PROGRAM, results, str(steps)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -119,7 +119,7 @@ def test_two_sweeps_on_one_folder_share_the_work(whole: Path, tmp_path: Path) ->
 
 @pytest.mark.slow
 def test_workers_end_with_the_sweep(tmp_path: Path) -> None:
-    process = start(tmp_path)
+    process = start(tmp_path, steps=1_000_000)
     while not list(tmp_path.glob("runs/*/config.json")):
         time.sleep(0.05)
     workers = workers_of(process.pid)
@@ -128,7 +128,7 @@ def test_workers_end_with_the_sweep(tmp_path: Path) -> None:
     assert listing.stdout.rstrip().endswith("fastweights.experiments.worker small sweep")
     process.kill()
     process.communicate()
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while workers_of(process.pid) and time.monotonic() < deadline:
         time.sleep(0.1)
     assert workers_of(process.pid) == []
@@ -136,11 +136,11 @@ def test_workers_end_with_the_sweep(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_interrupting_leaves_a_checkpoint_and_no_worker(tmp_path: Path) -> None:
-    process = start(tmp_path)
+    process = start(tmp_path, steps=1_000_000)
     while not list(tmp_path.glob("runs/*/metrics.jsonl")):
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    output, _ = process.communicate(timeout=60)
+    output, _ = process.communicate(timeout=300)
     assert process.returncode != 0
     assert "KeyboardInterrupt" in output
     assert workers_of(process.pid) == []

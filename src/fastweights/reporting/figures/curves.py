@@ -2,6 +2,7 @@
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from fastweights.reporting.bounds import layer_norm_bound, layer_norm_floor, order_blind_floor, rank_bound
 from fastweights.reporting.figures.drawing import Drawing, draw
@@ -30,7 +31,7 @@ def figure3(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
 
     return Drawing(
         "figure3",
-        draw(9.6, 4.9, fill),
+        draw(10.2, 5.0, fill),
         f"Learning to overwrite (Figure 3 of the paper; S = {num_keys}, sequences of {2 * num_keys}). One "
         "line per seed; open symbols: where the published runs ended. Grey lines: what theory allows. The "
         "delta rule reaches the stopping loss; the sum rule ends on the floor of rules that forget the "
@@ -93,9 +94,14 @@ def draw_ends(axes: Axes, runs: Outcomes, series: Series) -> None:
 
 
 def draw_legend(axes: Axes) -> None:
-    """Our runs by name, beside the axes; nothing where there are none yet."""
-    if axes.get_legend_handles_labels()[0]:
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0), title="our runs", alignment="left")
+    """Our runs by name, beside the axes, and what open symbols mean."""
+    handles, _ = axes.get_legend_handles_labels()
+    if handles:
+        corner = (1.01, 1.0)
+        axes.add_artist(axes.legend(loc="upper left", bbox_to_anchor=corner, title="our runs", alignment="left"))
+    end = Line2D([], [], linestyle="none", marker="o", markersize=8, label="where a published run ended")
+    end.set(markerfacecolor="none", markeredgecolor=GREY)
+    axes.legend(handles=[end], loc="lower left", bbox_to_anchor=(1.01, 0.0))
 
 
 def draw_level(axes: Axes, level: float, label: str) -> None:
