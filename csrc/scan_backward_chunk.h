@@ -10,6 +10,7 @@ void BackwardTile<Real, Decay>::backward() {
     const bool whole = padded == head.key_dim;
     grad_query = {whole ? head.grad_queries + start * head.grad_query_step : space.grad_query, whole ? head.grad_query_step : padded};
     grad_key = {whole ? head.grad_keys + start * head.grad_key_step : space.grad_key, whole ? head.grad_key_step : padded};
+    prefetch_chunk_before();
     load_by_time(space.key_by_time, key.data, key.stride, padded);
     overlaps();
     invert();

@@ -63,13 +63,29 @@ FASTWEIGHTS_INLINE Vector<Real> rotate(Vector<Real> value, std::index_sequence<L
     return __builtin_shufflevector(value, value, ((Lane + By) % kLanes<Real>)...);
 }
 
-// A pairwise sum of the lanes: always in the same order, and without leaving the registers.
-template <class Real, int Width = kLanes<Real> / 2>
-FASTWEIGHTS_INLINE Real sum_of_lanes(Vector<Real> value) {
+template <int... Lane>
+struct Lanes {};
+
+template <int Count, int... Lane>
+struct LanesUpTo : LanesUpTo<Count - 1, Count - 1, Lane...> {};
+
+template <int... Lane>
+struct LanesUpTo<0, Lane...> {
+    using type = Lanes<Lane...>;
+};
+
+template <class Real, int Width, int... Lane>
+FASTWEIGHTS_INLINE Vector<Real> add_halves(Vector<Real> value, Lanes<Lane...> lanes) {
     if constexpr (Width == 0)
-        return value[0];
+        return value;
     else
-        return sum_of_lanes<Real, Width / 2>(value + rotate<Real, Width>(value, std::make_index_sequence<kLanes<Real>>()));
+        return add_halves<Real, Width / 2>(value + __builtin_shufflevector(value, value, (Lane ^ Width)...), lanes);
+}
+
+// A pairwise sum of the lanes: always in the same order.
+template <class Real>
+FASTWEIGHTS_INLINE Real sum_of_lanes(Vector<Real> value) {
+    return add_halves<Real, kLanes<Real> / 2>(value, typename LanesUpTo<kLanes<Real>>::type{})[0];
 }
 
 template <class Real>

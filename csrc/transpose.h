@@ -5,17 +5,6 @@
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 
-template <int... Lane>
-struct Lanes {};
-
-template <int Count, int... Lane>
-struct LanesUpTo : LanesUpTo<Count - 1, Count - 1, Lane...> {};
-
-template <int... Lane>
-struct LanesUpTo<0, Lane...> {
-    using type = Lanes<Lane...>;
-};
-
 // Exchanges the off-diagonal Width × Width blocks of each 2·Width × 2·Width block of two rows.
 template <class Real, int Width, int... Lane>
 FASTWEIGHTS_INLINE void exchange(Vector<Real>& upper, Vector<Real>& lower, Lanes<Lane...>) {

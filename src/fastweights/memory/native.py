@@ -44,30 +44,13 @@ def scan(
     inputs = (queries, keys, values, erase, write, weights, decay)
     keep = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
     # Half the time of a single step would otherwise go into the dispatcher.
-    forward = scan_forward if keep or native_library.needs_dispatcher(inputs) else run_forward
-    reads, final, _, _ = forward(*inputs, keep)
+    if not keep and not native_library.needs_dispatcher(inputs):
+        return _launch_forward(*inputs, None, None)
+    reads, final, _, _ = scan_forward(*inputs, keep)
     return reads, final
 
 
-def _shape(keys: Tensor, values: Tensor) -> tuple[int, int, int, int, int, int]:
-    return (*keys.shape, values.shape[-1], KEEP_EVERY)
-
-
-def _new_results(keys: Tensor, values: Tensor, weights: Tensor, keep: bool) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Reads, final weights, and what the backward pass needs: retrieved values and kept states."""
-    batch, heads, steps, key_dim = keys.shape
-    value_dim = values.shape[-1]
-    # Those strictly inside the sequence: the first state is an input, the last one a result.
-    inside = max(steps - 1, 0) // KEEP_EVERY
-    return (
-        new_like(values),
-        weights.new_empty(batch, heads, value_dim, key_dim),
-        values.new_empty((batch, heads, steps, value_dim) if keep else 0),
-        values.new_empty((batch, heads, inside, value_dim, key_dim) if keep else 0),
-    )
-
-
-def run_forward(
+def _launch_forward(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -75,10 +58,11 @@ def run_forward(
     write: Tensor,
     weights: Tensor,
     decay: Tensor | None,
-    keep: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Reads, final weights, retrieved values and kept states; the last two are empty unless `keep`."""
-    reads, final, retrieved, kept = _new_results(keys, values, weights, keep)
+    retrieved: Tensor | None,
+    kept: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Reads and final weights; retrieved values and kept states are filled if given."""
+    reads, final = new_like(values), torch.empty_like(weights, memory_format=torch.contiguous_format)
     if 0 in weights.shape:
         reads.zero_()
     queries, keys, values, weights = rows(queries), rows(keys), rows(values), weights.contiguous()
@@ -93,14 +77,45 @@ def run_forward(
         weights.data_ptr(),
         *sequence(reads),
         final.data_ptr(),
-        retrieved.data_ptr(),
-        kept.data_ptr(),
+        0 if retrieved is None else retrieved.data_ptr(),
+        0 if kept is None else kept.data_ptr(),
     )
     native_library.call(native_library.load().fastweights_scan_forward, numbers, keys.dtype)
+    return reads, final
+
+
+def _shape(keys: Tensor, values: Tensor) -> tuple[int, int, int, int, int, int]:
+    return (*keys.shape, values.shape[-1], KEEP_EVERY)
+
+
+def _new_memory(keys: Tensor, values: Tensor, keep: bool) -> tuple[Tensor, Tensor]:
+    """What the backward pass needs, retrieved values and kept states; empty if it will not come."""
+    batch, heads, steps, key_dim = keys.shape
+    value_dim = values.shape[-1]
+    # Those strictly inside the sequence: the first state is an input, the last one a result.
+    inside = max(steps - 1, 0) // KEEP_EVERY
+    return (
+        values.new_empty((batch, heads, steps, value_dim) if keep else 0),
+        values.new_empty((batch, heads, inside, value_dim, key_dim) if keep else 0),
+    )
+
+
+@torch.library.custom_op("fastweights::scan_forward", mutates_args=())
+def scan_forward(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    keep: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Reads, final weights, retrieved values and kept states; the last two are empty unless `keep`."""
+    retrieved, kept = _new_memory(keys, values, keep)
+    filled = (retrieved, kept) if keep else (None, None)
+    reads, final = _launch_forward(queries, keys, values, erase, write, weights, decay, *filled)
     return reads, final, retrieved, kept
-
-
-scan_forward = torch.library.custom_op("fastweights::scan_forward", run_forward, mutates_args=())
 
 
 @scan_forward.register_fake
@@ -114,7 +129,8 @@ def _(
     decay: Tensor | None,
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    return _new_results(keys, values, weights, keep)
+    final = torch.empty_like(weights, memory_format=torch.contiguous_format)
+    return new_like(values), final, *_new_memory(keys, values, keep)
 
 
 def _new_gradients(
