@@ -68,7 +68,7 @@ def time(entries: dict[str, Entry], seconds: float) -> Json:
         calls[f"{name} forward"], calls[f"{name} train"] = entry.forward, entry.train
     results = race({**gemm.products(), **calls}, seconds)
     return {
-        "gemm": gemm.peak(results),
+        **gemm.speeds(results),
         "times": {name: {**results[f"{name} forward"], **results[f"{name} train"]} for name in entries},
     }
 
