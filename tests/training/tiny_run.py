@@ -7,6 +7,7 @@ import random
 import resource
 import signal
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -87,20 +88,21 @@ def train(path: Path, training: TrainingConfig = TRAINING, **options: Any) -> Ou
 
 
 def kill_often(path: Path, kills: int, steps: int) -> None:
-    """Start the run in a forked process and kill it after a random time, again and again; then let it end.
+    """Start the run in a forked process that is killed after a random time, again and again; then let it end.
 
-    Forking after the import makes a life as short as a few steps; no thread exists yet that a fork would lose.
+    Forking after the import makes a life as short as a few steps.
     """
     moments = random.Random(1)
     done: list[int] = []
     while len(done) < kills:
         child = os.fork()
         if child == 0:
+            lines, delay = moments.randrange(7), moments.uniform(0, 0.03)
+            threading.Thread(target=_kill_later, args=(path / "metrics.jsonl", lines, delay), daemon=True).start()
             _live(path, steps)
-        _wait(child, path / "metrics.jsonl", lines=moments.randrange(7), delay=moments.uniform(0, 0.03))
-        os.kill(child, signal.SIGKILL)
+        moments.random()
         _, status = os.waitpid(child, 0)
-        if not os.WIFSIGNALED(status):
+        if not os.WIFSIGNALED(status) or os.WTERMSIG(status) != signal.SIGKILL:
             sys.exit(f"ended before it was killed {kills} times, after {len(done)}")
         metrics = path / "metrics.jsonl"
         done.append(len(metrics.read_text().splitlines()) if metrics.exists() else 0)
@@ -110,15 +112,19 @@ def kill_often(path: Path, kills: int, steps: int) -> None:
     print(json.dumps({"lines_at_kill": done, "status": os.waitpid(child, 0)[1]}))
 
 
-def _wait(child: int, metrics: Path, lines: int, delay: float) -> None:
-    """Until so many lines have been written, and a moment longer: on any machine some are hit while they save."""
+def _kill_later(metrics: Path, lines: int, delay: float) -> None:
+    """kill -9 after so many lines were written, and a moment longer: some are hit while they save.
+
+    From a thread of the process itself, so that a machine that stops everything for a while stops both.
+    """
     seen, grown = -1, 0
-    while grown < lines and os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+    while grown < lines:
         size = metrics.stat().st_size if metrics.exists() else 0
         grown += seen >= 0 and size > seen
         seen = size
         time.sleep(0.001)
     time.sleep(delay)
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _live(path: Path, steps: int) -> None:
