@@ -68,8 +68,10 @@ class Favor(RandomFeatureMap):
         if projection is None:
             projection = _fixed_draw(self, x.shape[-1]).to(x.device)
         if self.kind == "relu":
-            projected = x @ projection.to(x.dtype).T
-            return torch.cat([projected, -projected], dim=-1).relu() / math.sqrt(self.num_features)
+            # In at least float32, like the exponents: half precision would round the random features themselves.
+            dtype = torch.promote_types(x.dtype, torch.float32)
+            projected = x.to(dtype) @ projection.to(dtype).T
+            return (torch.cat([projected, -projected], dim=-1).relu() / math.sqrt(self.num_features)).to(x.dtype)
         exponents, log_factor = self._exponents(x, projection)
         return (exponents + log_factor[..., None]).exp().to(x.dtype)
 
