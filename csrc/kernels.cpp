@@ -14,7 +14,6 @@ constexpr int kWidestTile = 2;
 constexpr int kWidestTile = 4;
 #endif
 constexpr Index kFewColumns = 4;
-constexpr Index kRowsOfATask = 64;
 
 // A single step is too short to be cut into tiles.
 bool single_step(const ScanShape& shape) { return shape.steps == 1; }
@@ -27,7 +26,7 @@ bool by_rows(const ScanShape& shape) {
 template <class Real>
 Index tile_columns(const ScanShape& shape) {
     if (single_step(shape)) return shape.value_dim;
-    return by_rows<Real>(shape) ? kRowsOfATask : kWidestTile * kLanes<Real>;
+    return by_rows<Real>(shape) ? kRowsAtOnce : kWidestTile * kLanes<Real>;
 }
 
 template <class Real>
@@ -44,31 +43,13 @@ Index forward_workspace(const ScanShape& shape) {
 }
 
 template <class Real, bool Decay>
-void forward_by_rows(const HeadForward<Real>& head, Real* workspace) {
-    const bool in_place = head.steps == 1 && head.weights && head.key_dim % kLanes<Real> == 0;
-    Index row = 0;
-    if (in_place)
-        for (; row + kRowsAtOnce <= head.columns; row += kRowsAtOnce) step_rows<Real, kRowsAtOnce, Decay>(head, row);
-    for (; row < head.columns; row += kRowsAtOnce) {
-        HeadForward<Real> part = head;
-        part.columns = smaller(kRowsAtOnce, head.columns - row);
-        part.values += row, part.reads += row;
-        part.final_weights += row * head.key_dim;
-        if (part.weights) part.weights += row * head.key_dim;
-        if (part.retrieved) part.retrieved += row;
-        if (part.kept) part.kept += row * head.key_dim;
-        if (part.columns == 4) forward_rows<Real, 4, Decay>(part, workspace);
-        if (part.columns == 3) forward_rows<Real, 3, Decay>(part, workspace);
-        if (part.columns == 2) forward_rows<Real, 2, Decay>(part, workspace);
-        if (part.columns == 1) forward_rows<Real, 1, Decay>(part, workspace);
-    }
-}
-
-template <class Real, bool Decay>
 void forward_tile(const HeadForward<Real>& head, bool rows, Real* workspace) {
     constexpr Index lanes = kLanes<Real>;
     if (rows) {
-        forward_by_rows<Real, Decay>(head, workspace);
+        if (head.columns == 4) forward_rows<Real, 4, Decay>(head, workspace);
+        if (head.columns == 3) forward_rows<Real, 3, Decay>(head, workspace);
+        if (head.columns == 2) forward_rows<Real, 2, Decay>(head, workspace);
+        if (head.columns == 1) forward_rows<Real, 1, Decay>(head, workspace);
     } else if (head.columns <= lanes) {
         forward_columns<Real, 1, Decay>(head, workspace);
     } else if (head.columns <= 2 * lanes) {

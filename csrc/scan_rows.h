@@ -1,7 +1,7 @@
 // Forward scan of a few rows of W, held as they are (vectors along the keys).
 //
-// The form for a single step, where turning W around would cost more than the step, and for very few value columns, where
-// vectors along the values would be mostly empty. One pass over the rows per step, as in scan_forward.h.
+// The form for very few value columns, where vectors along the values would be mostly empty. One pass over the rows per step, as
+// in scan_forward.h.
 #pragma once
 
 #include "scan_forward.h"
@@ -79,42 +79,6 @@ void forward_rows(const HeadForward<Real>& head, Real* workspace) {
     }
     for (int row = 0; row < Count; ++row)
         std::memcpy(head.final_weights + row * key_dim, rows + row * padded, static_cast<std::size_t>(key_dim) * sizeof(Real));
-}
-
-// A single step of rows that are whole vectors: W, key and query are read, and the new W is written, where they are.
-template <class Real, int Count, bool Decay>
-void step_rows(const HeadForward<Real>& head, Index first) {
-    constexpr int lanes = kLanes<Real>;
-    const Index key_dim = head.key_dim;
-    const Real *old_weights = head.weights + first * key_dim, *values = head.values + first;
-    Real* new_weights = head.final_weights + first * key_dim;
-    const Real decay = Decay ? head.decay[0] : Real(1);
-    Vector<Real> sums[Count] = {}, reads[Count] = {};
-    Real update[Count];
-    for (Index column = 0; column < key_dim; column += lanes) {
-        const Vector<Real> key = load(head.keys + column);
-#pragma GCC unroll 4
-        for (int row = 0; row < Count; ++row) sums[row] += load(old_weights + row * key_dim + column) * key;
-    }
-#pragma GCC unroll 4
-    for (int row = 0; row < Count; ++row) {
-        const Real retrieved = Decay ? decay * sum_of_lanes<Real>(sums[row]) : sum_of_lanes<Real>(sums[row]);
-        update[row] = head.write[0] * values[row] - head.erase[0] * retrieved;
-        if (head.retrieved) head.retrieved[first + row] = retrieved;
-    }
-    for (Index column = 0; column < key_dim; column += lanes) {
-        const Vector<Real> key = load(head.keys + column), query = load(head.queries + column);
-#pragma GCC unroll 4
-        for (int row = 0; row < Count; ++row) {
-            Vector<Real> weights = load(old_weights + row * key_dim + column);
-            if (Decay) weights *= decay;
-            weights += update[row] * key;
-            store(new_weights + row * key_dim + column, weights);
-            reads[row] += weights * query;
-        }
-    }
-#pragma GCC unroll 4
-    for (int row = 0; row < Count; ++row) head.reads[first + row] = sum_of_lanes<Real>(reads[row]);
 }
 
 }  // namespace fastweights::FASTWEIGHTS_LEVEL

@@ -81,12 +81,12 @@ def needs_dispatcher(inputs: Iterable[Tensor | None]) -> bool:
     """Whether someone may be looking on: a compiler, an exporter, a transform, a mode, a tensor of a special kind."""
     return (
         torch.compiler.is_compiling()
-        or torch.jit.is_tracing()
+        or torch.jit.is_tracing()  # type: ignore[attr-defined]
         or torch._C._len_torch_dispatch_stack() > 0
         or torch._C._len_torch_function_stack() > 0
         or torch._C._functorch.peek_interpreter_stack() is not None
         or forward_ad._current_level >= 0
-        or any(x is not None and (type(x) is not Tensor or x.is_neg()) for x in inputs)
+        or not all(x is None or (type(x) is Tensor and not x.is_neg()) for x in inputs)
     )
 
 
@@ -108,4 +108,7 @@ ABSENT = (0, 0, 0, 0)
 
 def sequence(x: Tensor | None) -> tuple[int, ...]:
     """Address and strides of a `b h t` or `b h t ·` tensor, as the kernels take them."""
-    return ABSENT if x is None else (x.data_ptr(), *x.stride()[:3])
+    if x is None:
+        return ABSENT
+    batch, head, time, *_ = x.stride()
+    return x.data_ptr(), batch, head, time
