@@ -125,8 +125,9 @@ def normalised_delta_step(weights: Tensor, k: Tensor, v: Tensor, beta: Tensor, z
 def clamped_step(weights: Tensor, k: Tensor, v: Tensor, beta: Tensor, z: Tensor | None) -> Tensor:
     """The delta rule, then W divided by its Frobenius norm where that exceeds 1 (Schlag et al., 2021)."""
     weights = delta_step(weights, k, v, beta, z)
-    norm = weights.square().sum((-2, -1)).sqrt()
-    return torch.where((norm > 1)[..., None, None], divide_or_zero(weights, norm[..., None]), weights)
+    # The square root of an empty memory has no gradient, and none is needed: the divisor is at least 1.
+    norm = weights.square().sum((-2, -1)).clamp(min=1).sqrt()
+    return divide_or_zero(weights, norm[..., None])
 
 
 def _write_and_remove(weights: Tensor, k: Tensor, v: Tensor, beta: Tensor, retrieved: Tensor) -> Tensor:
