@@ -139,6 +139,15 @@ def limited(path: Path, size: int) -> None:
     train(path)
 
 
+def unprivileged(path: Path) -> None:
+    """Train as somebody to whom read-only means read-only."""
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+    train(path)
+
+
 def distributed(path: Path, training: TrainingConfig, dropout: float) -> None:
     """One of several processes under torchrun."""
     torch.set_num_threads(1)
@@ -164,7 +173,10 @@ if __name__ == "__main__":
         sys.exit(0 if outcome.finished else 128 + (outcome.signal or 0))
     else:
         try:
-            limited(Path(folder), int(numbers[0]))
+            if command == "limited":
+                limited(Path(folder), int(numbers[0]))
+            else:
+                unprivileged(Path(folder))
         except OSError as error:
             print(error)
             sys.exit(1)
