@@ -25,7 +25,7 @@ ROOT = Path(__file__).parents[1]
 
 def main(
     quick: bool = False,
-    out: Path = ROOT / "runs" / "bench",
+    out: Path = Path("runs/bench"),
     only: str | None = None,
     launcher: str = "",
 ) -> None:
@@ -34,7 +34,7 @@ def main(
     Args:
         quick: the most telling figures in less than a minute, instead of all in a quarter of an hour.
         out: folder for the record (speed.json) and the figure (speed.png).
-        only: measure what matches this pattern again, such as 'operator * t1024 *', and keep the rest of the record.
+        only: measure what matches this pattern again, such as 'operator *t1024*', and keep the rest of the record.
         launcher: command put before that of every measuring process, such as 'taskset -c 0,1'.
     """
     plan = "quick" if quick else "full"

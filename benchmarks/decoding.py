@@ -45,6 +45,15 @@ def eager_step(weights: Tensor, step: Step) -> tuple[Tensor, Tensor]:
     return torch.matmul(query, weights.mT), weights
 
 
+def einsum_step(weights: Tensor, step: Step) -> tuple[Tensor, Tensor]:
+    """The same as the equations are written."""
+    query, key, value, strength = step
+    retrieved = torch.einsum("bhvk,bhtk->bhtv", weights, key)
+    correction = strength[..., None] * (value - retrieved)
+    weights = weights + torch.einsum("bhtv,bhtk->bhvk", correction, key)
+    return torch.einsum("bhvk,bhtk->bhtv", weights, query), weights
+
+
 def operator_step(weights: Tensor, step: Step, backend: str) -> tuple[Tensor, Tensor]:
     """The operator on a sequence of one."""
     return fast_weight_scan(step.query, step.key, step.value, step.strength, step.strength, weights, backend=backend)
@@ -53,6 +62,7 @@ def operator_step(weights: Tensor, step: Step, backend: str) -> tuple[Tensor, Te
 STEP_FUNCTIONS: dict[str, StepFunction] = {
     "native": partial(operator_step, backend="native"),
     "eager": eager_step,
+    "eager einsum": einsum_step,
     "recurrent": partial(operator_step, backend="recurrent"),
 }
 

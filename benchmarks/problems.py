@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -83,13 +84,18 @@ def define_memory(queries: Tensor, keys: Tensor, values: Tensor, strengths: Tens
     weights = values.new_zeros(*values.shape[:2], values.shape[3], keys.shape[3])
     reads = []
     for parts in zip(*(x.split(SEGMENT, dim=2) for x in (queries, keys, values, strengths)), strict=True):
-        read, weights = checkpoint(_segment, *parts, weights, use_reentrant=True)
+        read, weights = _remember_little(_segment, *parts, weights)
         reads.append(read)
     return torch.cat(reads, dim=2)
 
 
 def _segment(q: Tensor, k: Tensor, v: Tensor, strength: Tensor, weights: Tensor) -> tuple[Tensor, Tensor]:
     return fast_weight_scan(q, k, v, strength, strength, weights, backend="recurrent")
+
+
+def _remember_little(function: Callable[..., Any], *arguments: Any) -> Any:
+    """The function's result; if gradients are wanted, its graph is made again when they are computed."""
+    return checkpoint(function, *arguments, use_reentrant=True) if torch.is_grad_enabled() else function(*arguments)
 
 
 def draw_attention(case: Case) -> Inputs:
@@ -103,9 +109,7 @@ def define_attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
     """y_i = V_i softmax(K_iᵀ q_i / √d), some queries at a time."""
     reads = []
     for start in range(0, queries.shape[2], QUERIES):
-        reads.append(
-            checkpoint(_attend, queries[:, :, start : start + QUERIES], keys, values, start, use_reentrant=True)
-        )
+        reads.append(_remember_little(_attend, queries[:, :, start : start + QUERIES], keys, values, start))
     return torch.cat(reads, dim=2)
 
 

@@ -90,4 +90,6 @@ def publish(record: SpeedRecord) -> None:
 
 
 if __name__ == "__main__":
+    if not RECORD.exists():
+        raise SystemExit(f"error: there is no {RECORD}; make it with `python -m benchmarks --out benchmarks/results`")
     publish(SpeedRecord.read(RECORD))
