@@ -7,10 +7,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from tyro.conf import Positional, UseAppendAction, arg
+from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 from tyro.extras import subcommand_cli_from_dict
 
 from fastweights import __version__
+from fastweights.experiments.language_model_options import EvaluateOptions, GenerateOptions, TrainOptions
 
 DESCRIPTION = (
     "Transformers whose attention is a fast-weight memory. "
@@ -112,11 +113,35 @@ def report(
     commands.report(results, out, update, figures)
 
 
+def train(options: OmitArgPrefixes[TrainOptions]) -> None:
+    """Train a language model, or go on with a run that was stopped: give the same command again."""
+    from fastweights.experiments import language_model
+
+    language_model.train(options)
+
+
+def evaluate(options: OmitArgPrefixes[EvaluateOptions]) -> None:
+    """Perplexity of a trained language model on a split of its text."""
+    from fastweights.experiments import language_model
+
+    language_model.evaluate(options)
+
+
+def generate(options: OmitArgPrefixes[GenerateOptions]) -> None:
+    """Continue a text with a trained language model, token by token and in constant memory."""
+    from fastweights.experiments import language_model
+
+    language_model.generate(options)
+
+
 COMMANDS: dict[str, Callable[..., None]] = {
     "demo": demo,
     "run": run,
     "reproduce": reproduce,
     "report": report,
+    "train": train,
+    "evaluate": evaluate,
+    "generate": generate,
     "list": list_components,
     "doctor": doctor,
 }
