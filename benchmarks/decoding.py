@@ -13,9 +13,10 @@ from torch.nn.functional import scaled_dot_product_attention
 
 from benchmarks.competitors import missing_backend
 from benchmarks.entries import TOLERANCE
+from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import readable
 from benchmarks.problems import Case, define_memory, draw_memory
-from benchmarks.timing import Json, Times, race
+from benchmarks.timing import Json, Times
 from fastweights import fast_weight_scan
 
 BURST = 64
@@ -94,9 +95,10 @@ class DecodingMeasurement:
                 weights = advance(agreed["native"], self.empty(), cycle(steps), earlier)
                 calls[f"native after {earlier}"] = burst(agreed["native"], weights, steps)
             calls |= {f"sdpa cache {length}": attention_burst(self.case, length) for length in CACHES}
-            times = race(calls, self.seconds)
+            times, yardstick = race_with_yardstick(calls, self.seconds)
         return {
             "threads": self.threads,
+            **yardstick,
             "missing": missing,
             "errors": {name: readable(value) for name, value in errors.items()},
             "refused": [name for name in functions if name not in agreed],

@@ -1,11 +1,11 @@
 """The yardstick: the best single-precision matrix product that PyTorch reaches on this machine, in the same run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 
 import torch
 
-from benchmarks.timing import Json, Times, stopwatch
+from benchmarks.timing import Json, Times, race, stopwatch
 
 SIZES = (512, 1024, 2048)
 
@@ -26,3 +26,9 @@ def speeds(results: dict[str, Json]) -> Json:
         return max(2 * size**3 / results[f"gemm {size}"]["product"][what] for size in SIZES)
 
     return {"gemm": float(f"{largest('best'):.5g}"), "gemm_median": float(f"{largest('median'):.5g}")}
+
+
+def race_with_yardstick(calls: Mapping[str, Callable[[], Times]], seconds: float) -> tuple[dict[str, Json], Json]:
+    """The results of a race, and the speeds of matrix products that took part in it."""
+    results = race({**products(), **calls}, seconds)
+    return {name: results[name] for name in calls}, speeds(results)

@@ -7,8 +7,9 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from benchmarks.gemm import race_with_yardstick
 from benchmarks.stacks import ATTENTIONS, BATCH, HEADS, MODEL_DIM, STEPS
-from benchmarks.timing import Json, Times, race
+from benchmarks.timing import Json, Times
 from fastweights import FastWeightAttention, fast_weight_scan
 
 LAYERS = ("delta, DPFP-1", "delta, DPFP-3", "delta, ELU+1")
@@ -81,4 +82,5 @@ class LayerMeasurement:
             layer = ATTENTIONS[name]("auto")
             assert isinstance(layer, FastWeightAttention)
             calls |= {f"{name}: {part}": content.timed() for part, content in parts_of(layer).items()}
-        return {"threads": self.threads, "missing": {}, "errors": {}, "refused": [], "times": race(calls, self.seconds)}
+        times, yardstick = race_with_yardstick(calls, self.seconds)
+        return {"threads": self.threads, **yardstick, "missing": {}, "errors": {}, "refused": [], "times": times}

@@ -7,9 +7,10 @@ import torch
 
 from benchmarks.competitors import COMPETITORS
 from benchmarks.entries import TOLERANCE, Entry
+from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import check, readable
 from benchmarks.problems import Case
-from benchmarks.timing import Json, Times, race
+from benchmarks.timing import Json, Times
 
 STEPS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 
@@ -47,9 +48,10 @@ class LengthMeasurement:
         calls: dict[str, Callable[[], Times]] = {}
         for steps in agreed:
             calls[f"{steps} forward"], calls[f"{steps} train"] = entries[steps].forward, entries[steps].train
-        results = race(calls, self.seconds)
+        results, yardstick = race_with_yardstick(calls, self.seconds)
         return {
             **head,
+            **yardstick,
             "missing": {},
             "errors": {steps: readable(value) for steps, value in errors.items()},
             "refused": [steps for steps in entries if steps not in agreed],

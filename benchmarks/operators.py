@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass
 
 import torch
 
-from benchmarks import gemm
 from benchmarks.competitors import COMPETITORS
 from benchmarks.entries import TOLERANCE, Entry, error, expected_results
+from benchmarks.gemm import race_with_yardstick
 from benchmarks.problems import Case
-from benchmarks.timing import Json, Times, race
+from benchmarks.timing import Json, Times
 
 
 @dataclass(frozen=True)
@@ -66,9 +66,9 @@ def time(entries: dict[str, Entry], seconds: float) -> Json:
     calls: dict[str, Callable[[], Times]] = {}
     for name, entry in entries.items():
         calls[f"{name} forward"], calls[f"{name} train"] = entry.forward, entry.train
-    results = race({**gemm.products(), **calls}, seconds)
+    results, yardstick = race_with_yardstick(calls, seconds)
     return {
-        **gemm.speeds(results),
+        **yardstick,
         "times": {name: {**results[f"{name} forward"], **results[f"{name} train"]} for name in entries},
     }
 
