@@ -1,6 +1,7 @@
 # Every command makes its own environment (.venv) on first use; later calls start at once.
 #   make demo                     see what a fast-weight memory does
-#   make test                     all tests
+#   make test                     all tests but the slow ones
+#   make test-all                 the slow ones too (kills, sanitizers, whole reports)
 #   make check                    format, lint, types and the fast tests
 #   make report                   figures, tables and claims from the records in results/
 #   make bench                    speed and memory against peers (a quarter of an hour; OPTIONS=--quick a minute)
@@ -12,6 +13,8 @@ READY := $(VENV)/ready
 EXTRAS := dev,hf
 SOURCES_OF_BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/* csrc/*/*)
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
+# One process per core, one thread each: small problems gain nothing from more.
+PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
 VERSION_OF = $(shell $(1) -c 'import sys; print(sys.version_info[:2])' 2>/dev/null)
 
 # Named by the caller: an environment made with another version is remade.
@@ -25,7 +28,7 @@ else
 PYTHON := $(firstword $(foreach candidate,$(BIN)/python python3.11 python3.12 python3.13 python3,$(if $(call VERSION_OF,$(candidate)),$(candidate))))
 endif
 
-.PHONY: help setup demo test lint check bench report clean
+.PHONY: help setup demo test test-all lint check bench report clean
 .DELETE_ON_ERROR:
 
 help:
@@ -46,7 +49,10 @@ demo: $(READY)
 	@$(BIN)/fastweights demo
 
 test: $(READY)
-	$(BIN)/python -m pytest $(OPTIONS)
+	$(PYTEST) -m "not slow" $(OPTIONS)
+
+test-all: $(READY)
+	$(PYTEST) $(OPTIONS)
 
 lint: $(READY)
 	$(BIN)/ruff format --check
@@ -54,7 +60,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 check: lint
-	$(BIN)/python -m pytest -m "not slow" $(OPTIONS)
+	$(PYTEST) -m "not slow" $(OPTIONS)
 
 report: $(READY)
 	$(BIN)/fastweights report --results results --figures docs/figures --update README.md docs/reproducing.md
