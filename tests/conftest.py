@@ -1,6 +1,7 @@
 """What every test starts from."""
 
 import os
+import signal
 from collections.abc import Iterator
 
 import jaxtyping
@@ -12,6 +13,10 @@ from hypothesis import settings
 settings.register_profile("same", deadline=None, derandomize=True)
 settings.register_profile("explore", deadline=None, max_examples=1000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "same"))
+
+# A shell that starts the tests in the background leaves Ctrl-C ignored, here and in every process started from here.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

@@ -49,6 +49,7 @@ def assert_close_runs(found: Path, expected: Path) -> None:
         torch.testing.assert_close({**there.model, **there.carried}[name], tensor, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one_with_two_parts(tmp_path: Path) -> None:
     """With dropout too: its masks belong to the part of the batch, whoever computes it."""
     train(tmp_path / "one", replace(TRAINING, steps=14), model=replace(MODEL, dropout=0.2))

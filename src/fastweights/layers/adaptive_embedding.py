@@ -40,7 +40,7 @@ class AdaptiveEmbedding(nn.Module):
 
     def losses(self, hidden: Inputs, targets: Tokens) -> Float[Tensor, "b t"]:
         """-log p(target) at every position; a cluster's words are looked at only where a target lies in it."""
-        flat, words = hidden.flatten(0, 1), targets.flatten()
+        flat, words = hidden.flatten(0, 1), targets.flatten().contiguous()
         head = self._head(flat)
         head_size = self.cutoffs[0] if self.cutoffs else self.vocabulary_size
         clusters = torch.bucketize(words, torch.tensor(self.cutoffs, device=words.device), right=True)

@@ -38,6 +38,8 @@ class World:
         distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
         try:
             yield cls(rank, size, place)
+            # Nobody leaves while another may still be talking to it.
+            distributed.barrier()
         finally:
             distributed.destroy_process_group()
 
