@@ -1,6 +1,5 @@
-"""The loop: what a step computes, what a restart repeats, and what never reaches the weights."""
+"""The loop: what a step computes, and what a restart repeats."""
 
-import json
 import math
 import signal
 from dataclasses import replace
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from tiny_run import MODEL, TRAINING, UPKEEP, tokens, train, trainer
+from tiny_run import MODEL, TRAINING, UPKEEP, losses, rows, tokens, train, trainer
 from torch.nn.functional import cross_entropy
 
 from fastweights.data.segments import SegmentStream
@@ -19,26 +18,9 @@ from fastweights.models.attention_choice import FastWeightChoice, RelativeChoice
 from fastweights.models.language_model import LanguageModel
 from fastweights.training.checkpoint import CheckpointError, load_checkpoint, newest_checkpoint
 from fastweights.training.config import TrainingConfig, Upkeep
-from fastweights.training.loop import NotFiniteError, Trainer
 from fastweights.training.run_directory import RunDirectory
 
 PLAIN = replace(MODEL, dropout=0.0, attention=FastWeightChoice(feature_map=EluPlusOne()))
-
-
-@pytest.fixture(autouse=True)
-def _one_thread() -> Any:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-def rows(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-
-
-def losses(path: Path) -> list[float]:
-    return [row["loss"] for row in rows(path) if "loss" in row]
 
 
 def last(path: Path) -> dict[str, bytes]:
@@ -173,102 +155,6 @@ def test_a_damaged_checkpoint_is_put_aside_and_the_losses_stay_the_same(tmp_path
     assert "optim.safetensors" in said[0]
     assert (tmp_path / "run" / "metrics.jsonl").read_bytes() == (tmp_path / "whole" / "metrics.jsonl").read_bytes()
     assert last(tmp_path / "run") == last(tmp_path / "whole")
-
-
-class Poison:
-    """Makes one number of one step NaN or infinite: in the loss or in a gradient."""
-
-    def __init__(self, run: Trainer, where: str, value: float, step: int, part: int = 1) -> None:
-        self.run, self.where, self.value, self.step, self.part, self.calls = run, where, value, step, part, 0
-        original = run.loss.model.losses
-
-        def losses(hidden: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
-            found = original(hidden, targets)
-            if not run.model.training:
-                return found
-            self.calls += 1
-            if (self.calls - 1) // 2 == step and (self.calls - 1) % 2 == part:
-                if where == "loss":
-                    return found * value
-                found.register_hook(lambda gradient: gradient * value)
-            return found
-
-        run.loss.model.losses = losses  # type: ignore[method-assign]
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-@pytest.mark.parametrize("where", ["loss", "gradient"])
-@pytest.mark.parametrize("step", [0, 5, 11])
-def test_what_is_not_finite_stops_the_run_before_the_weights(
-    tmp_path: Path, where: str, value: float, step: int
-) -> None:
-    training = replace(TRAINING, steps=14)
-    with RunDirectory.claim(tmp_path / "run", {}, {}) as directory:
-        run = trainer(directory, training)
-        Poison(run, where, value, step)
-        with pytest.raises(NotFiniteError, match=rf"step {step + 1} \(epoch .* the weights were not changed"):
-            run.run()
-    assert all(bool(parameter.isfinite().all()) for parameter in run.model.parameters())
-    found = newest_checkpoint(tmp_path / "run" / "checkpoints").checkpoint
-    assert (0 if found is None else found.step) == step
-    # Without the poison the run goes on as if nothing had been.
-    with RunDirectory.claim(tmp_path / "run", {}, {}) as directory:
-        trainer(directory, training).run()
-    train(tmp_path / "clean", training)
-    assert losses(tmp_path / "run") == losses(tmp_path / "clean")
-
-
-@pytest.mark.parametrize("where", ["loss", "gradient"])
-@pytest.mark.parametrize("step", [3, 11])
-def test_a_step_that_is_skipped_is_as_if_it_had_not_been(tmp_path: Path, where: str, step: int) -> None:
-    training, said = replace(TRAINING, steps=14), []
-    with RunDirectory.claim(tmp_path, {}, {}) as directory:
-        run = trainer(directory, training, upkeep=Upkeep(when_not_finite="skip"), say=said.append)
-        Poison(run, where, math.nan, step)
-        seen: dict[int, Any] = {}
-        original = run.gradients
-
-        def looking(segment: Any, number: int, states: Any) -> Any:
-            seen[number] = ([parameter.detach().clone() for parameter in run.model.parameters()], states)
-            return original(segment, number, states)
-
-        run.gradients = looking  # type: ignore[assignment]
-        assert run.run().finished
-    assert all(torch.equal(x, y) for x, y in zip(seen[step][0], seen[step + 1][0], strict=True))
-    if step == 11:
-        # It was the first of an epoch: what the last epoch carried does not belong to what follows.
-        assert seen[step + 1][1] == [None, None]
-    else:
-        assert seen[step + 1][1] is seen[step][1]
-    assert [row["step"] for row in rows(tmp_path) if "skipped" in row] == [step + 1]
-    assert len(said) == 1
-    assert said[0].startswith(f"step {step + 1} ")
-    assert all(math.isfinite(loss) for loss in losses(tmp_path))
-    assert len(losses(tmp_path)) == 13
-
-
-def test_skipping_without_end_is_given_up(tmp_path: Path) -> None:
-    with RunDirectory.claim(tmp_path, {}, {}) as directory:
-        run = trainer(
-            directory, replace(TRAINING, steps=400), upkeep=Upkeep(when_not_finite="skip"), say=lambda line: None
-        )
-        for parameter in run.model.parameters():
-            parameter.data.fill_(math.nan)
-        with pytest.raises(NotFiniteError, match=r"step 100 .* after 99 skipped steps; step 99: .* nothing was saved"):
-            run.run()
-    assert list((tmp_path / "checkpoints").iterdir()) == []
-
-
-def test_an_overflowing_memory_is_a_step_that_is_not_finite(tmp_path: Path) -> None:
-    with RunDirectory.claim(tmp_path, {}, {}) as directory:
-        run = trainer(directory)
-
-        def overflow(*given: Any) -> None:
-            raise FloatingPointError("the fast weights overflowed")
-
-        run.model.register_forward_pre_hook(lambda module, given: overflow() if module.training else None)
-        with pytest.raises(NotFiniteError, match=r"step 1 .*: the fast weights overflowed; training stops here"):
-            run.run()
 
 
 def test_random_features_are_redrawn_each_step_but_not_under_a_carried_state(tmp_path: Path) -> None:

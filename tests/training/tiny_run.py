@@ -51,6 +51,15 @@ TRAINING = TrainingConfig(
 UPKEEP = Upkeep(save_every_steps=2)
 
 
+def rows(path: Path) -> list[dict[str, Any]]:
+    """The lines of a run's metrics."""
+    return [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
+
+
+def losses(path: Path) -> list[float]:
+    return [row["loss"] for row in rows(path) if "loss" in row]
+
+
 def tokens(count: int = 331, seed: int = 0) -> "np.ndarray[Any, np.dtype[np.uint16]]":
     """A stream in which frequent words follow frequent words; its last segment is a short one."""
     words = np.random.default_rng(seed).zipf(1.5, count)

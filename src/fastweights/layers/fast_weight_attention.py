@@ -43,16 +43,19 @@ class FastWeightMemory(nn.Module):
         self.key_dim = key_dim or _per_head(model_dim, num_heads, "key_dim")
         self.value_dim = value_dim or _per_head(model_dim, num_heads, "value_dim")
         self.update_rule, self.backend = update_rule, backend
-        if isinstance(attention_normalisation, bool):
-            attention_normalisation_value = AttentionNormalisation() if attention_normalisation else None
+        if isinstance(attention_normalisation, AttentionNormalisation):
+            self.attention_normalisation: AttentionNormalisation | None = attention_normalisation
         else:
-            attention_normalisation_value = attention_normalisation
-        if update_rule.needs_normaliser and attention_normalisation_value is None:
-            attention_normalisation_value = AttentionNormalisation()
-        self.attention_normalisation = attention_normalisation_value
+            wanted = attention_normalisation or update_rule.needs_normaliser
+            self.attention_normalisation = AttentionNormalisation() if wanted else None
         self.mapping = FeatureMapping(self.key_dim, feature_map, normalisation)
         self._refuse_what_does_not_go_together()
         self.output = SteadyLinear(num_heads * self.value_dim, model_dim, bias=False)
+        self._add_projections()
+
+    def _add_projections(self) -> None:
+        """The projections that make keys, values, strengths and queries."""
+        raise NotImplementedError
 
     def initial_state(
         self, batch: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
@@ -173,8 +176,11 @@ class FastWeightAttention(FastWeightMemory):
             backend=backend,
         )
         self.causal = causal
-        self._dims = [self.key_dim, self.key_dim, self.value_dim] + [1] * update_rule.uses_strength
-        self.projection = SteadyLinear(model_dim, num_heads * sum(self._dims), bias=False)
+
+    @override
+    def _add_projections(self) -> None:
+        self._dims = [self.key_dim, self.key_dim, self.value_dim] + [1] * self.update_rule.uses_strength
+        self.projection = SteadyLinear(self.model_dim, self.num_heads * sum(self._dims), bias=False)
 
     @override
     def forward(
@@ -196,35 +202,11 @@ class FastWeightCrossAttention(FastWeightMemory):
     `write(source)` makes the state once; every `forward(x, state)` then reads it and leaves it as it is.
     """
 
-    def __init__(
-        self,
-        model_dim: int,
-        num_heads: int,
-        *,
-        key_dim: int | None = None,
-        value_dim: int | None = None,
-        feature_map: FeatureMap = DPFP(nu=1),  # noqa: B008
-        update_rule: UpdateRule = DeltaRule(),  # noqa: B008
-        normalisation: Normalisation = SumNormalisation(),  # noqa: B008
-        attention_normalisation: AttentionNormalisation | bool = False,
-        read_scale: float = 1.0,
-        backend: str = "auto",
-    ) -> None:
-        super().__init__(
-            model_dim,
-            num_heads,
-            key_dim=key_dim,
-            value_dim=value_dim,
-            feature_map=feature_map,
-            update_rule=update_rule,
-            normalisation=normalisation,
-            attention_normalisation=attention_normalisation,
-            read_scale=read_scale,
-            backend=backend,
-        )
-        self._dims = [self.key_dim, self.value_dim] + [1] * update_rule.uses_strength
-        self.source_projection = SteadyLinear(model_dim, num_heads * sum(self._dims), bias=False)
-        self.query_projection = SteadyLinear(model_dim, num_heads * self.key_dim, bias=False)
+    @override
+    def _add_projections(self) -> None:
+        self._dims = [self.key_dim, self.value_dim] + [1] * self.update_rule.uses_strength
+        self.source_projection = SteadyLinear(self.model_dim, self.num_heads * sum(self._dims), bias=False)
+        self.query_projection = SteadyLinear(self.model_dim, self.num_heads * self.key_dim, bias=False)
 
     def write(self, source: Inputs, state: FastWeightState | None = None, mask: Mask | None = None) -> FastWeightState:
         """Write a source sequence, or a further piece of it, into the memory."""

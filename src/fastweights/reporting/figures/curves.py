@@ -52,7 +52,7 @@ def figure4(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
             if model in DETERMINISTIC:
                 bound = rank_bound(feature_dim(model) or 0, num_keys)
                 axes.axhline(bound, color=series.colour, linestyle=":", linewidth=1.2, zorder=1)
-        axes.set(xlabel="training step", ylabel="evaluation loss", ylim=(-0.01, 0.55))
+        axes.set(xlabel=f"training step, S = {num_keys}", ylabel="evaluation loss", ylim=(-0.01, 0.55))
         axes.set_xlim(left=0)
         draw_legend(axes)
 
