@@ -5,6 +5,7 @@ from typing import TypeVar
 from torch import nn
 from typing_extensions import override
 
+from fastweights.layers.dropout import Dropout
 from fastweights.shapes import Inputs, Mask
 
 State = TypeVar("State")
@@ -28,7 +29,7 @@ class Block(nn.Module):
         super().__init__()
         self.attention, self.feed_forward, self.pre_norm = attention, feed_forward, pre_norm
         self.attention_norm, self.feed_forward_norm = nn.LayerNorm(model_dim), nn.LayerNorm(model_dim)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     @override
     def forward(self, x: Inputs, state: State | None = None, mask: Mask | None = None) -> tuple[Inputs, State]:

@@ -3,6 +3,7 @@
 from torch import nn
 from typing_extensions import override
 
+from fastweights.layers.dropout import Dropout
 from fastweights.shapes import Inputs
 
 
@@ -14,9 +15,9 @@ class FeedForward(nn.Module):
         self.layers = nn.Sequential(
             nn.Linear(model_dim, hidden_dim),
             nn.ReLU(),
-            nn.Dropout(dropout),
+            Dropout(dropout),
             nn.Linear(hidden_dim, model_dim),
-            nn.Dropout(dropout),
+            Dropout(dropout),
         )
 
     @override

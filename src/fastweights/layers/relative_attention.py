@@ -9,6 +9,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fastweights.layers.dropout import Dropout
 from fastweights.shapes import Inputs, Mask, Steps
 
 
@@ -60,7 +61,7 @@ class RelativeAttention(nn.Module):
         self.content_bias = nn.Parameter(torch.zeros(num_heads, 1, model_dim // num_heads))
         self.distance_bias = nn.Parameter(torch.zeros(num_heads, 1, model_dim // num_heads))
         self.output = nn.Linear(model_dim, model_dim, bias=False)
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     @override
     def forward(

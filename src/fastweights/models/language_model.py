@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from fastweights.layers import Block, FeedForward, SinusoidalPositions
 from fastweights.layers.adaptive_embedding import AdaptiveEmbedding
+from fastweights.layers.dropout import Dropout
 from fastweights.models.attention_choice import ATTENTIONS, AttentionChoice, FastWeightChoice
 from fastweights.shapes import Inputs, Mask
 from fastweights.values import TABLES, Codec
@@ -64,7 +65,7 @@ class LanguageModel(nn.Module):
         cutoffs = tuple(cutoff for cutoff in config.cutoffs if cutoff < config.vocabulary_size)
         self.embedding = AdaptiveEmbedding(config.vocabulary_size, config.model_dim, cutoffs)
         self.positions = SinusoidalPositions(config.model_dim) if config.positions else None
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.blocks = nn.ModuleList(
             Block(
                 config.model_dim,
