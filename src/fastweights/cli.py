@@ -11,7 +11,12 @@ from tyro.conf import OmitArgPrefixes, Positional, UseAppendAction, arg
 from tyro.extras import subcommand_cli_from_dict
 
 from fastweights import __version__
-from fastweights.experiments.language_model_options import EvaluateOptions, GenerateOptions, TrainOptions
+from fastweights.experiments.language_model_options import (
+    EvaluateOptions,
+    GenerateOptions,
+    TableOptions,
+    TrainOptions,
+)
 
 DESCRIPTION = (
     "Transformers whose attention is a fast-weight memory. "
@@ -74,24 +79,31 @@ def run(
 
 
 def reproduce(
-    figures: Positional[tuple[Literal["figure1", "figure2", "figure3", "figure4", "figure5"], ...]],
+    what: Positional[
+        tuple[
+            Literal["figure1", "figure2", "figure3", "figure4", "figure5", "table2", "table3", "table4", "table5"],
+            ...,
+        ]
+    ],
+    tables: OmitArgPrefixes[TableOptions],
     quick: bool = False,
     seeds: tuple[int, ...] = (),
     results: Path | None = None,
     jobs: int | None = None,
 ) -> None:
-    """Run what figures of the paper need and make the report; given again, it goes on where it was.
+    """Run what figures and tables of the paper need and make the report; given again, it goes on where it was.
 
     Args:
-        figures: which ones.
-        quick: a few sizes and models: minutes instead of hours.
-        seeds: seeds to run; those of the figure if absent.
+        what: figures and tables.
+        tables: how language models are trained.
+        quick: figures: a few sizes and models, minutes instead of hours.
+        seeds: figures: seeds to run; those of the figure if absent.
         results: folder for the records; results/ in the repository, fastweights-results/ elsewhere.
-        jobs: how many runs side by side; one per core if absent.
+        jobs: figures: how many runs side by side; one per core if absent.
     """
     from fastweights.experiments import commands
 
-    commands.reproduce(figures, quick, seeds, results, jobs)
+    commands.reproduce(what, quick, seeds, results, jobs, tables)
 
 
 def report(

@@ -116,7 +116,7 @@ def test_records_with_the_published_losses_agree_with_them(as_published: dict[Re
         assert row[2] == row[3]
         assert row[6] == row[7]
         assert (row[4], row[8]) == ("0", "+0.000")
-    claims = paper_report(as_published).sections[-2].tables[0]
+    claims = paper_report(as_published, {}).sections[-2].tables[0]
     verdicts = {row[1].partition(".")[0]: row[-1] for row in claims.rows}
     assert verdicts["Our update rule outperforms all other variants"] == "holds"
     assert verdicts["In all problems our update rule outperforms all other approaches"] == "holds in part"
@@ -135,7 +135,7 @@ def test_the_whole_report_is_the_same_every_time(as_published: dict[RetrievalRun
     document = tmp_path / "document.md"
     written = []
     for records in (as_published, backwards):
-        report = paper_report(records)
+        report = paper_report(records, {})
         document.write_text("<!-- capacity --><!-- end capacity --> <!-- claims --><!-- end claims -->")
         update_files(report, [document])
         save_figures(report, tmp_path / "figures")
@@ -149,7 +149,7 @@ def test_the_whole_report_is_the_same_every_time(as_published: dict[RetrievalRun
 def test_a_report_can_be_made_of_one_record() -> None:
     run = preset("capacity", "dpfp1", "sum", 20, 1, PUBLISHED)
     own = replace(run, learning_rate=0.005)
-    html = paper_report({run: record(run), own: record(own)}).html()
+    html = paper_report({run: record(run), own: record(own)}, {}).html()
     assert "Other runs" in html
     assert own.digest in html
     assert re.search(r"1 of 136", html)

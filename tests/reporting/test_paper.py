@@ -6,9 +6,9 @@ import pytest
 
 from fastweights.reporting.claim import Claim
 from fastweights.reporting.outcomes import Outcome, Outcomes, median, published
-from fastweights.reporting.paper import CLAIMS, disagreements, ledger
+from fastweights.reporting.paper import SYNTHETIC_CLAIMS, disagreements, ledger
 
-BY_NAME: dict[str, Claim] = {claim.name: claim for claim in CLAIMS}
+BY_NAME: dict[str, Claim[Outcomes]] = {claim.name: claim for claim in SYNTHETIC_CLAIMS}
 
 
 def changed(model: str, rule: str, size: int, setting: str = "overwriting", **fields: object) -> Outcomes:
@@ -55,8 +55,8 @@ def test_what_the_published_runs_show(name: str, verdict: str, evidence: str) ->
     assert evidence in finding.evidence
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
-def test_without_runs_nothing_is_decided(claim: Claim) -> None:
+@pytest.mark.parametrize("claim", SYNTHETIC_CLAIMS, ids=lambda claim: claim.name)
+def test_without_runs_nothing_is_decided(claim: Claim[Outcomes]) -> None:
     assert claim.judge(Outcomes(())).verdict == "not run yet"
 
 
@@ -87,7 +87,7 @@ def test_stabilising_favor_decides_what_its_failure_means(stabilised: float, ver
 
 def test_the_ledger_has_a_row_for_each_claim() -> None:
     table = ledger(Outcomes(()))
-    assert len(table.rows) == len(CLAIMS) >= 14
+    assert len(table.rows) == len(SYNTHETIC_CLAIMS) >= 14
     assert {row[-1] for row in table.rows} == {"not run yet"}
     assert all(len(row) == len(table.columns) for row in (*table.rows,))
     assert all(len(row) == 4 for row in disagreements().rows)

@@ -1,4 +1,4 @@
-"""What the verbs of the command line for the synthetic experiments do."""
+"""What the verbs of the command line for the paper's experiments do."""
 
 import os
 import signal
@@ -10,12 +10,14 @@ from pathlib import Path
 from types import FrameType
 
 from fastweights.data.retrieval import Setting
-from fastweights.experiments import FIGURES, paper_report
+from fastweights.experiments import FIGURES, language_model_records, paper_report
 from fastweights.experiments import demo as paper_in_a_minute
+from fastweights.experiments.language_model_options import TableOptions
 from fastweights.experiments.retrieval import PROTOCOLS, RetrievalRun, preset
 from fastweights.experiments.retrieval_run import CODEC
 from fastweights.experiments.runs import carry_out, load, name_of
 from fastweights.experiments.sweep import sweep
+from fastweights.experiments.tables import TABLES, train_tables
 from fastweights.reporting.progress import Running, SweepProgress, ending
 from fastweights.reporting.records import Record, check_results_folder, record_path
 from fastweights.reporting.terminal import print_table
@@ -96,24 +98,32 @@ def configured(setting: Setting, model: str, rule: str | None, changes: Sequence
 
 
 def reproduce(
-    figures: Sequence[str], quick: bool, seeds: tuple[int, ...], results: Path | None, jobs: int | None
+    what: Sequence[str],
+    quick: bool,
+    seeds: tuple[int, ...],
+    results: Path | None,
+    jobs: int | None,
+    options: TableOptions,
 ) -> None:
-    """Run what the figures need and have no record of, then make the report."""
-    if not figures:
-        raise ValueError(f"figures: name at least one of {', '.join(FIGURES)}")
+    """Run what figures and tables need and have no record of, then make the report."""
+    if not what:
+        raise ValueError(f"figures: name at least one of {', '.join((*FIGURES, *TABLES))}")
     results = results or default_results()
+    check_results_folder(results)
+    end_on_termination()
+    figures = [name for name in what if name in FIGURES]
     runs: list[RetrievalRun] = []
     for name in figures:
         module = paper_report.figure_module(name)
         runs += module.runs(quick, seeds or module.SEEDS)
-    end_on_termination()
     title = " ".join(["fastweights reproduce", *figures, *(["--quick"] if quick else [])])
     sweep(runs, results, jobs=cores() if jobs is None else jobs, title=title)
-    records = load(results)
-    for name in figures:
-        for table in paper_report.figure_module(name).report(records).tables:
+    train_tables([name for name in what if name in TABLES], language_models(results), options)
+    records, models = load(results), language_model_records.load(language_models(results))
+    for section in (paper_report.section(name, records, models) for name in what):
+        for table in section.tables:
             print_table(table.caption, table.columns, table.rows)
-    print(f"The report is {paper_report.paper_report(records).save(Path('fastweights-report'))}")
+    print(f"The report is {paper_report.paper_report(records, models).save(Path('fastweights-report'))}")
 
 
 def report(results: Path | None, out: Path, update: Sequence[Path], figures: Path | None) -> None:
@@ -121,10 +131,10 @@ def report(results: Path | None, out: Path, update: Sequence[Path], figures: Pat
     results = results or default_results()
     if out.exists() and not out.is_dir():
         raise ValueError(f"out: {out} is a file, a folder is needed")
-    records = load(results)
-    if not records:
+    records, models = load(results), language_model_records.load(language_models(results))
+    if not records and not models:
         raise ValueError(f"no records in {results}: run `fastweights reproduce figure2 --quick` first")
-    made = paper_report.paper_report(records)
+    made = paper_report.paper_report(records, models)
     print(f"The report is {made.save(out)}")
     paper_report.update_files(made, update)
     if figures is not None:
@@ -140,6 +150,11 @@ def default_results() -> Path:
         if name == "fastweights":
             return Path("results")
     return Path("fastweights-results")
+
+
+def language_models(results: Path) -> Path:
+    """The part of a results folder that belongs to the tables."""
+    return results / "language-models"
 
 
 def cores() -> int:

@@ -12,7 +12,7 @@ from fastweights.reporting.figures.capacity import figure2
 from fastweights.reporting.figures.curves import figure3
 from fastweights.reporting.figures.series import CAPACITY, OVERWRITING, feature_dim
 from fastweights.reporting.outcomes import Outcomes, published
-from fastweights.reporting.paper import CLAIMS, ledger
+from fastweights.reporting.paper import SYNTHETIC_CLAIMS, ledger
 from fastweights.reporting.report import Report, Section
 from fastweights.reporting.terminal import print_table
 
@@ -110,7 +110,7 @@ def demo_report(capacity: Outcomes, overwriting: Outcomes) -> Report:
     """What the demo saw, as a page."""
     nothing = Outcomes(())
     theirs = Outcomes(tuple(o for pair in RULES for o in published().where("overwriting", *pair, num_keys=SIZE)))
-    checked = tuple(claim for claim in CLAIMS if claim.name in CHECKED)
+    checked = tuple(claim for claim in SYNTHETIC_CLAIMS if claim.name in CHECKED)
     return Report(
         "A fast-weight memory in a minute",
         (
@@ -147,7 +147,7 @@ def demo_report(capacity: Outcomes, overwriting: Outcomes) -> Report:
                     "What could be checked in a minute. `fastweights reproduce` runs the paper's own sizes "
                     "and checks all of its claims about these tasks.",
                 ),
-                tables=(ledger(Outcomes((*capacity, *overwriting)), checked),),
+                tables=(ledger(Outcomes((*capacity, *overwriting)), claims=checked),),
             ),
         ),
         "Made by `fastweights demo`. Published runs: those that the authors of the paper put beside their code.",

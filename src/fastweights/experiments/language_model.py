@@ -24,13 +24,11 @@ from fastweights.training.run_directory import read_json
 
 def train(options: TrainOptions) -> None:
     """The command: train, show how it goes, and end with a line that says where the run is."""
-    _set_threads(options.threads)
+    set_threads(options.threads)
     with World.join(options.device) as world:
-        splitter = _splitter(options.tokens, options.vocabulary_size)
-        if world.first:
-            corpus = open_corpus(options.data, splitter, options.cache)
-        world.from_first(0)
-        corpus = open_corpus(options.data, splitter, options.cache)
+        corpus = shared_corpus(
+            options.data, _splitter(options.tokens, options.vocabulary_size), options.cache, world=world
+        )
         run = preset_run(options.preset, corpus).changed(*options.set)
         upkeep = Upkeep(options.save_every_steps, options.save_every_seconds, when_not_finite=options.when_not_finite)
         display = TrainingDisplay(corpus.vocabulary.splitter.unit, quiet=not world.first)
@@ -48,6 +46,14 @@ def train(options: TrainOptions) -> None:
         name = signal.Signals(outcome.signal or signal.SIGTERM).name
         display.say(f"{options.out}: stopped by {name} after step {outcome.journal.step}, all of it saved")
         sys.exit(128 + (outcome.signal or signal.SIGTERM))
+
+
+def shared_corpus(source: str, splitter: Splitter, cache: Path | None = None, *, world: World) -> Corpus:
+    """The corpus, tokenised by the first process while the others wait."""
+    if world.first:
+        open_corpus(source, splitter, cache)
+    world.from_first(0)
+    return open_corpus(source, splitter, cache)
 
 
 def evaluate_run(
@@ -69,7 +75,7 @@ def evaluate_run(
 
 def evaluate(options: EvaluateOptions) -> None:
     """The command: print the perplexity and add it to evaluations.jsonl of the run."""
-    _set_threads(options.threads)
+    set_threads(options.threads)
     vocabulary = _vocabulary(options.run)
     source = options.data or str(read_json(options.run / "source.json")["source"])
     corpus = open_corpus(source, vocabulary.splitter, options.cache)
@@ -89,7 +95,7 @@ def evaluate(options: EvaluateOptions) -> None:
 
 def generate(options: GenerateOptions) -> None:
     """The command: print the prompt and what the model makes of it, as it comes."""
-    _set_threads(options.threads)
+    set_threads(options.threads)
     sampling = Sampling(options.temperature, options.top_k, options.top_p, options.seed)
     if options.length < 0:
         raise ValueError(f"length: expected 0 or more, got {options.length}")
@@ -145,7 +151,8 @@ def _vocabulary(path: Path) -> Vocabulary:
     return Vocabulary.from_json((path / "vocabulary.json").read_text(encoding="utf-8"))
 
 
-def _set_threads(threads: int | None) -> None:
+def set_threads(threads: int | None) -> None:
+    """Let torch use so many threads; as many as it likes if None."""
     if threads is not None:
         if threads < 1:
             raise ValueError(f"threads: expected at least 1, got {threads}")

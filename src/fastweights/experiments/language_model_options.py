@@ -75,3 +75,17 @@ class GenerateOptions:
     checkpoint: Literal["best", "newest"] = "best"
     device: str = "auto"
     threads: int | None = None
+
+
+@dataclass(frozen=True)
+class TableOptions:
+    """How the language models of the paper's tables are trained."""
+
+    scale: Literal["cpu", "paper"] = "cpu"
+    """Tables: cpu trains models for two cores on WikiText-2, paper those of the paper on WikiText-103."""
+    data: str | None = None
+    """Tables: folder with the text; by default WikiText is downloaded, which needs the datasets package."""
+    threads: int | None = None
+    """Tables: CPU threads. With fewer than there are cores, give the command again beside it: they share the work."""
+    device: str = "auto"
+    """Tables: where to train; under torchrun, each process takes a GPU of its own."""

@@ -69,6 +69,11 @@ class LanguageModelRun:
 
 def preset_run(name: str, corpus: Corpus) -> LanguageModelRun:
     """The run that a preset describes, for this text."""
+    return described(name, len(corpus.vocabulary), corpus.digest)
+
+
+def described(name: str, vocabulary_size: int, text: str) -> LanguageModelRun:
+    """The run that a preset describes, for the text of this digest."""
     if name not in PRESETS:
         raise ValueError(f"preset: unknown name {name!r}; possible: {', '.join(PRESETS)}")
     preset = PRESETS[name]
@@ -82,7 +87,7 @@ def preset_run(name: str, corpus: Corpus) -> LanguageModelRun:
         carry_state=preset.carried,
         evaluate_every=min(4000, max(preset.max_steps // EVALUATIONS, 1)),
     )
-    return LanguageModelRun(replace(preset.model, vocabulary_size=len(corpus.vocabulary)), training, corpus.digest)
+    return LanguageModelRun(replace(preset.model, vocabulary_size=vocabulary_size), training, text)
 
 
 def train_run(

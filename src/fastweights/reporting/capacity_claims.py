@@ -121,7 +121,7 @@ def judge_softmax_struggles(outcomes: Outcomes) -> Finding:
     return decide([all(size in unsolved for size in large), all(size > 500 for size in unsolved)], evidence)
 
 
-CLAIMS = (
+CLAIMS: tuple[Claim[Outcomes], ...] = (
     Claim(
         "capacity is bounded by d_dot",
         "Sec. 4.1, 6.1.1",

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Generic, Literal, TypeVar
 
-from fastweights.reporting.outcomes import Outcomes
+Runs = TypeVar("Runs")
+"""What a claim is judged by: outcomes of synthetic runs, or perplexities."""
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not run yet"]
 
@@ -25,14 +26,14 @@ NOT_RUN = Finding("not run yet", "no runs")
 
 
 @dataclass(frozen=True)
-class Claim:
+class Claim(Generic[Runs]):
     """What the paper says, where, the rule that decides, and what should be known beside the verdict."""
 
     name: str
     where: str
     says: str
     rule: str
-    judge: Callable[[Outcomes], Finding]
+    judge: Callable[[Runs], Finding]
     remark: str = ""
 
 

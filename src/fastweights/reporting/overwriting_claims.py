@@ -110,7 +110,7 @@ def judge_dpfp2_at_100(outcomes: Outcomes) -> Finding:
     return decide([runs.best(100) > 0.05], f"best loss {number(runs.best(100))} in {steps} steps")
 
 
-CLAIMS = (
+CLAIMS: tuple[Claim[Outcomes], ...] = (
     Claim(
         "the delta rule is best",
         "Sec. 6.1.2, Fig. 3",

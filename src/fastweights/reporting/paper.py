@@ -1,11 +1,12 @@
 """The ledger: each claim of the paper about these experiments, judged from records; and where text and logs differ."""
 
-from fastweights.reporting import capacity_claims, overwriting_claims
-from fastweights.reporting.claim import Claim
+from fastweights.reporting import capacity_claims, language_claims, overwriting_claims
+from fastweights.reporting.claim import Claim, Runs
 from fastweights.reporting.outcomes import Outcomes, published
+from fastweights.reporting.perplexities import PAPER, Perplexities
 from fastweights.reporting.report import Table
 
-CLAIMS: tuple[Claim, ...] = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS)
+SYNTHETIC_CLAIMS: tuple[Claim[Outcomes], ...] = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS)
 
 DISAGREEMENTS = (
     (
@@ -59,28 +60,36 @@ DISAGREEMENTS = (
 )
 
 
-def ledger(ours: Outcomes, claims: tuple[Claim, ...] = CLAIMS) -> Table:
-    """Each claim with what the published runs show, what ours show, and the verdict on ours."""
-    rows = []
-    for claim in claims:
-        theirs, found = claim.judge(published()), claim.judge(ours)
-        remark = f" {claim.remark}" if claim.remark else ""
-        rows.append(
-            (
-                claim.where,
-                f"{claim.says}{remark}",
-                claim.rule,
-                f"{theirs.verdict}: {theirs.evidence}",
-                found.evidence,
-                found.verdict,
-            )
-        )
+def ledger(
+    ours: Outcomes, models: Perplexities | None = None, claims: tuple[Claim[Outcomes], ...] = SYNTHETIC_CLAIMS
+) -> Table:
+    """Each claim with what the published runs show, what ours show, and the verdict on ours.
+
+    Claims about language models are left out if no perplexities are given.
+    """
+    rows = [row(claim, published(), ours) for claim in claims]
+    if models is not None:
+        rows += [row(claim, PAPER, models) for claim in language_claims.CLAIMS]
     return Table(
         "claims",
         "Verdicts follow from the records by the rule in the third column, and from nothing else.",
         ("where", "what the paper says", "rule", "published runs", "our runs", "verdict"),
         tuple(rows),
         wide=True,
+    )
+
+
+def row(claim: Claim[Runs], theirs: Runs, ours: Runs) -> tuple[str, ...]:
+    """A claim and what becomes of it."""
+    published_finding, finding = claim.judge(theirs), claim.judge(ours)
+    remark = f" {claim.remark}" if claim.remark else ""
+    return (
+        claim.where,
+        f"{claim.says}{remark}",
+        claim.rule,
+        f"{published_finding.verdict}: {published_finding.evidence}",
+        finding.evidence,
+        finding.verdict,
     )
 
 
