@@ -13,16 +13,36 @@ import torch
 from tiny_run import MODEL, TRAINING, UPKEEP, train
 
 from fastweights.training.checkpoint import checkpoints, newest_checkpoint, step_of
+from fastweights.training.config import TrainingConfig
 from fastweights.training.distributed import World
 
 SCRIPT = Path(__file__).with_name("tiny_run.py")
+DROPOUT = 0.2
+TRAINING_ONCE = replace(TRAINING, steps=14, accumulation=1)
 
 
-def torchrun(path: Path, steps: int, accumulation: int, dropout: float) -> None:
+def torchrun(path: Path, training: TrainingConfig) -> None:
+    """Train the tiny model with two processes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
-    command += [str(SCRIPT), "distributed", str(path), str(steps), str(accumulation), str(dropout)]
+    command += [str(SCRIPT), "distributed", str(path), str(training.steps), str(training.accumulation), str(DROPOUT)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
+    assert "FutureWarning" not in done.stderr
+    # A group whose threads outlive it can abort a process that has long done its work.
+    assert done.stdout.count("threads left by gloo: 0") + done.stdout.count("threads left by gloo: None") == 2
+
+
+def alone(path: Path, training: TrainingConfig) -> None:
+    train(path, training, model=replace(MODEL, dropout=DROPOUT), upkeep=replace(UPKEEP, keep_checkpoints=99))
+
+
+def begun(path: Path, step: int) -> Path:
+    """A copy of a run as it was when it saved a step."""
+    copy = Path(shutil.copytree(path, path.with_name(f"{path.name}-begun")))
+    for later in checkpoints(copy / "checkpoints"):
+        if step_of(later) > step:
+            shutil.rmtree(later)
+    return copy
 
 
 def losses(path: Path) -> list[float]:
@@ -32,36 +52,30 @@ def losses(path: Path) -> list[float]:
 
 def assert_close_runs(found: Path, expected: Path) -> None:
     """Losses, weights and carried memories agree to rounding."""
-    assert losses(found) == pytest.approx(losses(expected), rel=1e-4)
+    assert losses(found) == pytest.approx(losses(expected), rel=1e-5)
     there, here = (newest_checkpoint(path / "checkpoints").checkpoint for path in (found, expected))
     assert there is not None
     assert here is not None
     for name, tensor in {**here.model, **here.carried}.items():
-        torch.testing.assert_close({**there.model, **there.carried}[name], tensor, rtol=1e-3, atol=1e-4)
+        torch.testing.assert_close({**there.model, **there.carried}[name], tensor, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.slow
-def test_two_processes_equal_one_with_two_parts(tmp_path: Path) -> None:
-    """With dropout too: its masks belong to the part of the batch, whoever computes it."""
-    train(tmp_path / "one", replace(TRAINING, steps=14), model=replace(MODEL, dropout=0.2))
-    torchrun(tmp_path / "two", 14, accumulation=1, dropout=0.2)
+def test_two_processes_train_the_model_that_one_trains(tmp_path: Path) -> None:
+    """With dropout too: a mask belongs to a column of the batch, whoever computes it."""
+    alone(tmp_path / "one", TRAINING_ONCE)
+    torchrun(tmp_path / "two", TRAINING_ONCE)
     assert_close_runs(tmp_path / "two", tmp_path / "one")
+    alone(begun(tmp_path / "two", 6), TRAINING_ONCE)
+    assert_close_runs(tmp_path / "two-begun", tmp_path / "one")
 
 
 @pytest.mark.slow
-def test_what_two_processes_began_one_ends_and_the_other_way_round(tmp_path: Path) -> None:
-    training, model = replace(TRAINING, steps=14, accumulation=1), replace(MODEL, dropout=0.0)
-    train(tmp_path / "one", training, model=model, upkeep=replace(UPKEEP, keep_checkpoints=99))
-    torchrun(tmp_path / "two", 14, accumulation=1, dropout=0.0)
-    for name in ("one", "two"):
-        shutil.copytree(tmp_path / name, tmp_path / f"{name}-begun")
-        for path in checkpoints(tmp_path / f"{name}-begun" / "checkpoints"):
-            if step_of(path) > 6:
-                shutil.rmtree(path)
-    train(tmp_path / "two-begun", training, model=model)
-    torchrun(tmp_path / "one-begun", 14, accumulation=1, dropout=0.0)
-    for name in ("two", "two-begun", "one-begun"):
-        assert_close_runs(tmp_path / name, tmp_path / "one")
+@pytest.mark.parametrize("parts", [1, 2])
+def test_what_one_process_began_two_end(tmp_path: Path, parts: int) -> None:
+    training = replace(TRAINING_ONCE, accumulation=parts)
+    alone(tmp_path / "one", training)
+    torchrun(begun(tmp_path / "one", 6), training)
+    assert_close_runs(tmp_path / "one-begun", tmp_path / "one")
 
 
 def test_alone_nothing_is_sent() -> None:

@@ -167,6 +167,13 @@ def distributed(path: Path, training: TrainingConfig, dropout: float) -> None:
                 trainer(directory, training, model=model, world=world, upkeep=upkeep).run()
         else:
             trainer(RunDirectory(path, owner=False), training, model=model, world=world, upkeep=upkeep).run()
+    print(f"threads left by gloo: {gloo_threads()}", flush=True)
+
+
+def gloo_threads() -> int | None:
+    """Threads of a process group; None where the system does not tell."""
+    tasks = Path("/proc/self/task")
+    return sum("gloo" in (task / "comm").read_text() for task in tasks.iterdir()) if tasks.exists() else None
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Dropout whose random numbers do not dominate it on a CPU."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 from typing_extensions import override
@@ -13,15 +15,27 @@ class Dropout(nn.Dropout):
     """y = x m / (1 - p),   m ~ Bernoulli(1 - p).
 
     On a CPU each m takes 16 random bits instead of a floating-point number of its own, which is three times faster:
-    p is then a multiple of 2⁻¹⁶, and the division is by exactly that probability. Draws come from torch's generator.
+    p is then a multiple of 2⁻¹⁶, and the division is by exactly that probability. Draws come from torch's generator,
+    or for every row from one of its own, so that its mask does not depend on which other rows there are.
     """
+
+    generators: Sequence[torch.Generator] | None = None
 
     @override
     def forward(self, x: Tensor) -> Tensor:
         dropped = round(self.p * LEVELS)
         if x.device.type != "cpu" or not self.training or not 0 < dropped < LEVELS or torch.compiler.is_compiling():
             return super().forward(x)
-        bits = torch.empty(-(-x.numel() // LANES), dtype=torch.int64).random_(-(2**63), None)
-        numbers = bits.view(torch.int16)[: x.numel()].view(x.shape)
-        kept = numbers >= dropped - LEVELS // 2
+        kept = self._numbers(x) >= dropped - LEVELS // 2
         return x * kept.to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
+
+    def _numbers(self, x: Tensor) -> Tensor:
+        """Uniform 16-bit numbers in the shape of x."""
+        if self.generators is None:
+            bits = torch.empty(-(-x.numel() // LANES), dtype=torch.int64).random_(-(2**63), None)
+            return bits.view(torch.int16)[: x.numel()].view(x.shape)
+        size = x[0].numel()
+        bits = torch.empty(len(x), -(-size // LANES), dtype=torch.int64)
+        for row, generator in zip(bits, self.generators, strict=True):
+            row.random_(-(2**63), None, generator=generator)
+        return bits.view(torch.int16)[:, :size].reshape(x.shape)

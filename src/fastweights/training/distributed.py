@@ -1,15 +1,22 @@
 """Several processes that train one model (torchrun, DistributedDataParallel), or the one process there usually is."""
 
+import inspect
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
 from torch.nn.parallel import DistributedDataParallel
 
 CPU = torch.device("cpu")
+# Buffers are the same in every process anyway; since torch 2.13 the argument has another name.
+OPTIONS = inspect.signature(DistributedDataParallel).parameters
+KEEP_BUFFERS: dict[str, Any] = {
+    "forward_sync_buffers" if "forward_sync_buffers" in OPTIONS else "broadcast_buffers": False
+}
 
 
 @dataclass(frozen=True)
@@ -19,6 +26,7 @@ class World:
     rank: int = 0
     size: int = 1
     device: torch.device = CPU
+    _averaging: dict[nn.Module, DistributedDataParallel] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
     @contextmanager
@@ -35,12 +43,23 @@ class World:
             return
         if place.type == "cuda":
             torch.cuda.set_device(place)
+        # DistributedDataParallel imports this; imported later, its default arguments would hold the group for ever.
+        from torch.distributed.nn import functional  # noqa: F401
+
         distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
+        world = cls(rank, size, place)
         try:
-            yield cls(rank, size, place)
+            yield world
             # Nobody leaves while another may still be talking to it.
             distributed.barrier()
+        except RuntimeError as error:
+            if "gloo" in str(error) or isinstance(error, distributed.DistError):
+                raise ConnectionError(f"process {rank} stops: another process of this run has ended") from error
+            raise
         finally:
+            # The group ends its threads when nothing holds it any more. One that lived on until the interpreter is
+            # gone could abort the process.
+            world._averaging.clear()
             distributed.destroy_process_group()
 
     @staticmethod
@@ -58,16 +77,20 @@ class World:
         """Whether this process is the one that writes files."""
         return self.rank == 0
 
-    def wrap(self, module: nn.Module) -> nn.Module:
-        """The module with gradients averaged over all processes after backward."""
+    def averaging(self, module: nn.Module) -> nn.Module:
+        """The module with gradients averaged over all processes after backward; call it, but do not keep it."""
         if self.size == 1:
             return module
-        # Rows of the softmax that no target of this process needs have no gradient here.
-        return DistributedDataParallel(module, find_unused_parameters=True, broadcast_buffers=False)
+        if module not in self._averaging:
+            # Rows of the softmax that no target of this process needs have no gradient here.
+            wrapped = DistributedDataParallel(module, find_unused_parameters=True, **KEEP_BUFFERS)
+            self._averaging[module] = wrapped
+        return self._averaging[module]
 
     def without_averaging(self, module: nn.Module) -> AbstractContextManager[None]:
         """Gradients of a backward inside stay on this process, to be averaged with the next one's."""
-        return module.no_sync() if isinstance(module, DistributedDataParallel) else nullcontext()
+        wrapped = self.averaging(module)
+        return wrapped.no_sync() if isinstance(wrapped, DistributedDataParallel) else nullcontext()
 
     def any(self, *flags: bool) -> list[bool]:
         """For each flag whether it is set in any process: what all must know before one acts on it."""

@@ -1,7 +1,7 @@
 """Gradients of one training step: the batch in parts and over processes, and a look at whether all of it is finite."""
 
 import math
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from fastweights.data.segments import Segment
 from fastweights.training.carried_state import all_finite
 from fastweights.training.config import TrainingConfig
 from fastweights.training.distributed import World
-from fastweights.training.random_numbers import redraw_features, seed_for
+from fastweights.training.random_numbers import dropout_of_rows, redraw_features, seed_for
 from fastweights.training.segment_loss import SegmentLoss
 
 Carried = list[list[Any] | None]
@@ -35,7 +35,6 @@ class GradientComputation:
 
     def __init__(self, loss: SegmentLoss, config: TrainingConfig, world: World) -> None:
         self.loss, self.config, self.world = loss, config, world
-        self.wrapped = world.wrap(loss)
 
     def __call__(self, segment: Segment, step: int, states: Carried) -> StepGradients:
         """Leave the gradient of the mean loss over all columns of all processes in the parameters."""
@@ -47,10 +46,9 @@ class GradientComputation:
             rows = slice(part * share, (part + 1) * share)
             before = states[part] if config.carry_state and not segment.first else None
             last = part == config.accumulation - 1
-            with nullcontext() if last else self.world.without_averaging(self.wrapped):
-                number = self.world.rank * config.accumulation + part
-                torch.manual_seed(seed_for("dropout", config.seed, step, number))
-                loss, after[part], trouble = self._forward(segment.inputs[rows], segment.targets[rows], before)
+            with nullcontext() if last else self.world.without_averaging(self.loss):
+                with self._dropout(step, part):
+                    loss, after[part], trouble = self._forward(segment.inputs[rows], segment.targets[rows], before)
                 # All processes give up together: one that did not call backward would leave the others waiting.
                 if self.world.any(trouble is not None)[0]:
                     return StepGradients(math.nan, states, math.nan, trouble or "another process met such a number")
@@ -60,6 +58,13 @@ class GradientComputation:
         trouble = None if math.isfinite(norm) else f"the gradient norm is {norm}"
         return StepGradients(self.world.mean(total), after, norm, trouble)
 
+    def _dropout(self, step: int, part: int) -> AbstractContextManager[None]:
+        """Masks of a part of this process's columns: functions of the step and of the columns, whoever has them."""
+        parts = self.world.size * self.config.accumulation
+        columns = self.config.columns(self.world.rank * self.config.accumulation + part, parts)
+        numbers = range(columns.start, columns.stop)
+        return dropout_of_rows(self.loss, [seed_for("dropout", self.config.seed, step, number) for number in numbers])
+
     def _forward(
         self, inputs: Tensor, targets: Tensor, before: list[Any] | None
     ) -> tuple[Tensor, list[Any] | None, str | None]:
@@ -67,7 +72,7 @@ class GradientComputation:
         device = self.world.device
         try:
             with self.config.autocast(device):
-                loss, states = self.wrapped(inputs.to(device), targets.to(device), before)
+                loss, states = self.world.averaging(self.loss)(inputs.to(device), targets.to(device), before)
         except FloatingPointError as error:
             return torch.tensor(math.nan), None, str(error)
         if not loss.isfinite():

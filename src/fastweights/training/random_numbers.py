@@ -1,10 +1,13 @@
 """Random numbers as functions of (seed, step, part): nothing has to be saved to go on with the same ones."""
 
 import hashlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 from torch import nn
 
+from fastweights.layers.dropout import Dropout
 from fastweights.layers.feature_mapping import FeatureMapping
 
 
@@ -32,3 +35,22 @@ def redraw_features(module: nn.Module, seed: int) -> None:
     for part in module.modules():
         if isinstance(part, FeatureMapping):
             part.resample(generator)
+
+
+@contextmanager
+def dropout_of_rows(module: nn.Module, seeds: Sequence[int]) -> Iterator[None]:
+    """Inside, dropout draws what belongs to a row of the batch from that row's seed.
+
+    How a batch is shared by processes and parts then changes no mask. On a GPU, where a generator for each row would be
+    slow, the masks of all rows follow from the seed of the first.
+    """
+    torch.manual_seed(seeds[0])
+    layers = [part for part in module.modules() if isinstance(part, Dropout)]
+    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+    for layer in layers:
+        layer.generators = generators
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer.generators = None

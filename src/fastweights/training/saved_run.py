@@ -51,22 +51,28 @@ class SavedRun:
         parts = [state_tensors(states) for states in self.states if states is not None]
         carried = join_rows(self.world.gather(join_rows(parts)))
         self.journal.metrics_bytes = self.directory.settle_metrics()
-        if self.world.first:
-            moments = optimiser_tensors(self.optimiser, self.model)
-            state = self.journal.to_plain()
-            checkpoint = Checkpoint(self.journal.step, model_tensors(self.model), moments, carried, state)
-            best = self.journal.best_step
-            try:
-                save_checkpoint(
-                    self.directory.checkpoints, checkpoint, keep=upkeep.keep_checkpoints, best=best, disk=self.disk
-                )
-            except OSError as error:
-                kept = f"that of step {self.saved[0]} is untouched" if self.saved[0] else "there is no earlier one"
-                raise OSError(
-                    f"{self.directory.path}: the checkpoint of step {self.journal.step} could not be saved "
-                    f"({error.strerror or error}); {kept}, and the same command goes on from there"
-                ) from error
+        trouble = self._write(carried, upkeep) if self.world.first else None
+        # Processes end together: one that was left alone would wait for the others.
+        if self.world.any(trouble is not None)[0]:
+            raise trouble or OSError(f"{self.directory.path}: the first process could not save its checkpoint")
         self.saved = (self.journal.step, self.journal.evaluated_step)
+
+    def _write(self, carried: dict[str, Tensor], upkeep: Upkeep) -> Exception | None:
+        """Write the files of a checkpoint; what went wrong, if anything."""
+        moments, state = optimiser_tensors(self.optimiser, self.model), self.journal.to_plain()
+        checkpoint = Checkpoint(self.journal.step, model_tensors(self.model), moments, carried, state)
+        keep, best = upkeep.keep_checkpoints, self.journal.best_step
+        try:
+            save_checkpoint(self.directory.checkpoints, checkpoint, keep=keep, best=best, disk=self.disk)
+        except FloatingPointError as error:
+            return error
+        except OSError as error:
+            kept = f"that of step {self.saved[0]} is untouched" if self.saved[0] else "there is no earlier one"
+            return OSError(
+                f"{self.directory.path}: the checkpoint of step {self.journal.step} could not be saved "
+                f"({error.strerror or error}); {kept}, and the same command goes on from there"
+            )
+        return None
 
     def resume(self, template: Callable[[], list[Any]], say: Callable[[str], None]) -> None:
         """Take everything from the newest good checkpoint, if there is one; `template` gives states of the model."""
