@@ -16,6 +16,12 @@ using Index = std::int64_t;
 
 constexpr int kVectorBytes = FASTWEIGHTS_VECTOR_BYTES;
 
+#if defined(__AVX512F__) || defined(__aarch64__)
+constexpr int kRegisters = 32;
+#else
+constexpr int kRegisters = 16;
+#endif
+
 template <class Real>
 struct VectorOf {
     typedef Real Register __attribute__((vector_size(kVectorBytes)));
@@ -74,18 +80,21 @@ struct LanesUpTo<0, Lane...> {
     using type = Lanes<Lane...>;
 };
 
-template <class Real, int Width, int... Lane>
-FASTWEIGHTS_INLINE Vector<Real> add_halves(Vector<Real> value, Lanes<Lane...> lanes) {
-    if constexpr (Width == 0)
-        return value;
-    else
-        return add_halves<Real, Width / 2>(value + __builtin_shufflevector(value, value, (Lane ^ Width)...), lanes);
+// The lower half of a vector plus its upper half.
+template <class Whole, int... Lane>
+FASTWEIGHTS_INLINE auto add_halves(Whole value, Lanes<Lane...>) {
+    return __builtin_shufflevector(value, value, Lane...) + __builtin_shufflevector(value, value, (Lane + int(sizeof...(Lane)))...);
 }
 
 // A pairwise sum of the lanes: always in the same order.
-template <class Real>
-FASTWEIGHTS_INLINE Real sum_of_lanes(Vector<Real> value) {
-    return add_halves<Real, kLanes<Real> / 2>(value, typename LanesUpTo<kLanes<Real>>::type{})[0];
+template <class Real, int Count = kLanes<Real>, class Lanes>
+FASTWEIGHTS_INLINE Real sum_of_lanes(Lanes value) {
+    if constexpr (Count == 2)
+        return value[0] + value[1];
+    else if constexpr (Count == 4 && sizeof(Real) == 4)  // vectors of two floats end up in memory
+        return (value[0] + value[2]) + (value[1] + value[3]);
+    else
+        return sum_of_lanes<Real, Count / 2>(add_halves(value, typename LanesUpTo<Count / 2>::type{}));
 }
 
 template <class Real>

@@ -23,12 +23,7 @@ struct Rows {
     Real* row(Index which) const { return data + which * stride; }
 };
 
-// 32 vector registers with AVX-512 and on aarch64, 16 elsewhere.
-#if defined(__AVX512F__) || defined(__aarch64__)
-constexpr int kBlockRows = 8;
-#else
-constexpr int kBlockRows = 4;
-#endif
+constexpr int kBlockRows = kRegisters / 4;
 
 // One product of a sum of products.
 template <class Real>

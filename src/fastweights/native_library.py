@@ -79,15 +79,19 @@ def call(function: "ctypes._NamedFuncPointer", numbers: Sequence[int], dtype: to
 
 def needs_dispatcher(inputs: Iterable[Tensor | None]) -> bool:
     """Whether someone may be looking on: a compiler, an exporter, a transform, a mode, a tensor of a special kind."""
-    return (
+    if (
         torch.compiler.is_compiling()
-        or torch.jit.is_tracing()  # type: ignore[attr-defined]
+        or torch._C._get_tracing_state() is not None
         or torch._C._len_torch_dispatch_stack() > 0
         or torch._C._len_torch_function_stack() > 0
         or torch._C._functorch.peek_interpreter_stack() is not None
         or forward_ad._current_level >= 0
-        or not all(x is None or (type(x) is Tensor and not x.is_neg()) for x in inputs)
-    )
+    ):
+        return True
+    for x in inputs:  # noqa: SIM110  `any` takes twice as long
+        if x is not None and (type(x) is not Tensor or x.is_neg()):
+            return True
+    return False
 
 
 def rows(x: Tensor) -> Tensor:

@@ -1,5 +1,6 @@
 // Random calls through the C interface, with buffers of exactly the promised size. Built with sanitizers by test_sanitizers.py:
 // a read or write outside a buffer, an undefined operation or a result that is not written ends the program.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "scan.h"
+#include "tensor_view.h"
 
 using namespace fastweights;
 
@@ -15,6 +17,7 @@ int fastweights_use_level(const char*);
 int fastweights_scan_forward(const ScanForward*, std::int64_t, std::int64_t);
 int fastweights_scan_backward(const ScanBackward*, std::int64_t, std::int64_t);
 int fastweights_dpfp(const Dpfp*, std::int64_t, std::int64_t);
+int fastweights_step(const TensorExchange*, std::int64_t, void*, void*, void*, void*, void*, void*, void*, void*, int, void*);
 }
 
 namespace {
@@ -89,6 +92,44 @@ void scan_case() {
         if (!std::isfinite(final_weights[i]) || !std::isfinite(grad_weights[i])) std::exit(3);
 }
 
+// A tensor as the library would see it through a framework: here the object is the view itself.
+template <class Real>
+struct Viewed {
+    Index shape[4], strides[4];
+    TensorView view;
+
+    Viewed(void* data, std::initializer_list<Index> sizes, std::initializer_list<Index> distances) {
+        std::copy(sizes.begin(), sizes.end(), shape), std::copy(distances.begin(), distances.end(), strides);
+        view = {data, TensorView::kCpu, 0, int(sizes.size()), TensorView::kFloat, 8 * sizeof(Real), 1, shape, strides, 0};
+    }
+    Viewed(Tensor<Real>& x) : Viewed(x.data.data(), {x.batches, x.heads, x.steps, x.columns}, {x.batch, x.head, x.time, 1}) {}
+
+    Viewed& without_columns() { return --view.dimensions, *this; }
+};
+
+template <class Real>
+void step_case() {
+    const Index b = pick({1, 2, 3}), h = pick({1, 2, 9}), k = pick({1, 3, 16, 17, 32, 64, 128}), v = pick({1, 2, 3, 4, 5, 33, 64});
+    Tensor<Real> queries(b, h, 1, k, false), keys(b, h, 1, k, false), values(b, h, 1, v, false), reads(b, h, 1, v, true);
+    Tensor<Real> erase(b, h, 1, 1, false), write(b, h, 1, 1, false), decay(b, h, 1, 1, false);
+    std::vector<Real> weights(static_cast<std::size_t>(b * h * v * k), 1), final_weights(weights.size(), std::nan(""));
+    Viewed<Real> q(queries), key(keys), value(values), a(erase), w(write), g(decay), y(reads);
+    Viewed<Real> before(weights.data(), {b, h, v, k}, {h * v * k, v * k, k, 1}), after(final_weights.data(), {b, h, v, k}, {h * v * k, v * k, k, 1});
+    const auto view = [](void* object, TensorView* out) { return *out = *static_cast<TensorView*>(object), 0; };
+    const TensorExchange exchange{1, 3, nullptr, nullptr, nullptr, nullptr, view, nullptr};
+    const auto step = [&] {
+        return fastweights_step(&exchange, 2, &q.view, &key.view, &value.view, &a.view, &w.view, &before.view, &y.view, &after.view,
+                                pick({0, 1}) ? 1 : 0, &g.view);
+    };
+    a.without_columns(), w.without_columns(), g.without_columns();
+    if (!step()) std::exit(4);
+    reads.check("reads of a step");
+    for (Real x : final_weights)
+        if (!std::isfinite(x)) std::exit(5);
+    ++before.shape[2];
+    if (step()) std::exit(6);
+}
+
 template <class Real>
 void dpfp_case() {
     const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({0, 1, 5, 70}), d = pick({0, 1, 2, 4, 7, 8, 16, 19});
@@ -110,6 +151,7 @@ int main(int, char** arguments) {
         if (!fastweights_use_level(level)) continue;
         for (int i = 0; i < cases; ++i, ++done) {
             pick({0, 1}) ? scan_case<float>() : scan_case<double>();
+            pick({0, 1}) ? step_case<float>() : step_case<double>();
             pick({0, 1}) ? dpfp_case<float>() : dpfp_case<double>();
         }
     }

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fastweights.memory import chunked, native, recurrent
+from fastweights.memory import chunked, native, native_step, recurrent
 from fastweights.shapes import Keys, Queries, Strengths, Values, Weights
 
 BACKENDS: dict[str, ModuleType] = {"native": native, "chunked": chunked, "recurrent": recurrent}
@@ -42,18 +42,18 @@ def fast_weight_scan(
     W_0 is `weights` (zeros if absent). Returns all reads y and the final W; gradients reach every tensor given. W is
     kept in at least float32 whatever the inputs. `auto` takes the fastest backend that can serve the call.
     """
-    alike = _alike(queries, keys, values, erase, write, weights, decay)
-    if not alike:
-        _check(queries, keys, values, erase, write, weights, decay)
+    if backend in ("auto", "native"):
+        after = native_step.step(queries, keys, values, erase, write, weights, decay)
+        if after is not None:
+            return after
+    _check(queries, keys, values, erase, write, weights, decay)
     scan = BACKENDS[choose_backend(backend, keys)].scan
-    dtype = keys.dtype if keys.dtype.itemsize >= 4 else torch.float32
+    dtype = torch.promote_types(keys.dtype, torch.float32)
     if weights is None:
         batch, heads, _, key_dim = keys.shape
         weights = keys.new_zeros(batch, heads, values.shape[-1], key_dim, dtype=dtype)
-    if not alike or dtype != keys.dtype:
-        queries, keys, erase, write, weights = (x.to(dtype) for x in (queries, keys, erase, write, weights))
-        decay = None if decay is None else decay.to(dtype)
-    inputs = queries, keys, values if values.dtype == dtype else values.to(dtype), erase, write, weights, decay
+    given = (queries, keys, values, erase, write, weights, decay)
+    inputs = [x if x is None or x.dtype == dtype else x.to(dtype) for x in given]
     if torch.is_autocast_enabled(keys.device.type):
         with torch.autocast(keys.device.type, enabled=False):
             reads, weights = scan(*inputs)
@@ -121,40 +121,6 @@ def _check(
             raise TypeError(f"{name}: expected dtype {expected} to go with {keys.dtype} keys, got {tensor.dtype}")
         if tensor.device != keys.device:
             raise ValueError(f"{name}: expected device {keys.device} like keys, got {tensor.device}")
-
-
-def _alike(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    erase: Tensor,
-    write: Tensor,
-    weights: Tensor | None,
-    decay: Tensor | None,
-) -> bool:
-    """Whether all tensors have one dtype and device and shapes that fit: a glance, where `_check` names what is wrong.
-
-    Spelled out, since in generation the looking would otherwise take longer than the step.
-    """
-    if not (type(queries) is type(keys) is type(values) is type(erase) is type(write) is Tensor):
-        return False
-    shape, dtype, device = keys.shape, keys.dtype, keys.device
-    steps = shape[:3]
-    return (
-        len(shape) == 4
-        and dtype.is_floating_point
-        and queries.shape == shape
-        and values.shape[:-1] == steps
-        and erase.shape == write.shape == steps
-        and queries.dtype is values.dtype is erase.dtype is write.dtype is dtype
-        and queries.device == values.device == erase.device == write.device == device
-        and (weights is None or (_belongs(weights, keys) and weights.shape == (*shape[:2], values.shape[3], shape[3])))
-        and (decay is None or (_belongs(decay, keys) and decay.shape == steps))
-    )
-
-
-def _belongs(x: Tensor, keys: Tensor) -> bool:
-    return type(x) is Tensor and x.dtype is keys.dtype and x.device == keys.device
 
 
 def _misfit(name: str, got: object, expected: str) -> ValueError | TypeError:
