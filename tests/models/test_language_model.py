@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from fastweights.memory import AttentionNormalisation
 from fastweights.models.attention_choice import ATTENTIONS, AttentionChoice, FastWeightChoice
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
-from fastweights.models.presets import PRESETS
+from fastweights.models.presets import PRESETS, preset_named
 
 
 def tiny(attention: AttentionChoice, **changes: object) -> LanguageModel:
@@ -101,3 +101,11 @@ def test_states_of_another_depth_are_refused() -> None:
     model = tiny(FastWeightChoice())
     with pytest.raises(ValueError, match="expected one for each of the 2 layers, got 1"):
         model(torch.zeros(1, 1, dtype=torch.int64), [None])
+
+
+def test_an_unknown_preset_says_how_names_are_made() -> None:
+    with pytest.raises(ValueError, match=r"unknown name .*did you mean cpu-linear-delta\? possible") as error:
+        preset_named("cpu-liner-delta")
+    assert len(str(error.value)) < 500
+    assert "small, medium, cpu followed by -transformer" in str(error.value)
+    assert preset_named("cpu-linear-delta") is PRESETS["cpu-linear-delta"]

@@ -17,6 +17,7 @@ from fastweights.evaluation.perplexity import CarriedState, Context, Independent
 from fastweights.experiments.language_model_options import EvaluateOptions, GenerateOptions, TrainOptions
 from fastweights.experiments.language_model_run import LanguageModelRun, load_run, preset_run, train_run
 from fastweights.experiments.training_display import TrainingDisplay
+from fastweights.models.presets import preset_named
 from fastweights.training.config import Upkeep
 from fastweights.training.distributed import World
 from fastweights.training.run_directory import read_json
@@ -25,6 +26,7 @@ from fastweights.training.run_directory import read_json
 def train(options: TrainOptions) -> None:
     """The command: train, show how it goes, and end with a line that says where the run is."""
     set_threads(options.threads)
+    preset_named(options.preset)  # a mistake here should not cost the time to read the text
     with World.join(options.device) as world:
         corpus = shared_corpus(
             options.data, _splitter(options.tokens, options.vocabulary_size), options.cache, world=world

@@ -4,13 +4,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from tyro.conf import Positional
+
 
 @dataclass(frozen=True)
 class TrainOptions:
     """Train a language model, or go on with a run that was stopped; give the same command again."""
 
     preset: str
-    """Model and recipe, for instance cpu-linear-delta; an unknown name lists all."""
+    """Model and recipe, for instance cpu-linear-delta; an unknown name tells which there are."""
     data: str
     """A folder with train.txt, valid.txt and test.txt, a text file, or wikitext-2 or wikitext-103."""
     out: Path
@@ -36,7 +38,7 @@ class TrainOptions:
 class EvaluateOptions:
     """Perplexity of a trained model on a split of its text."""
 
-    run: Path
+    run: Positional[Path]
     """Folder of the run."""
     split: Literal["valid", "test"] = "test"
     context: Literal["auto", "sliding", "segments", "carried"] = "auto"
@@ -60,7 +62,7 @@ class EvaluateOptions:
 class GenerateOptions:
     """Let a trained model continue a text."""
 
-    run: Path
+    run: Positional[Path]
     """Folder of the run."""
     prompt: str = ""
     length: int = 200

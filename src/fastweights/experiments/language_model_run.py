@@ -15,7 +15,7 @@ from fastweights.evaluation.perplexity import CarriedState, Context, Independent
 from fastweights.experiments.source_commit import source_commit
 from fastweights.experiments.training_display import TrainingDisplay
 from fastweights.models.language_model import CODEC, LanguageModel, LanguageModelConfig
-from fastweights.models.presets import PRESETS
+from fastweights.models.presets import preset_named
 from fastweights.reporting.environment import Environment
 from fastweights.training.checkpoint import Checkpoint, best_checkpoint, checkpoints, newest_checkpoint, step_of
 from fastweights.training.config import TrainingConfig, Upkeep
@@ -74,9 +74,7 @@ def preset_run(name: str, corpus: Corpus) -> LanguageModelRun:
 
 def described(name: str, vocabulary_size: int, text: str) -> LanguageModelRun:
     """The run that a preset describes, for the text of this digest."""
-    if name not in PRESETS:
-        raise ValueError(f"preset: unknown name {name!r}; possible: {', '.join(PRESETS)}")
-    preset = PRESETS[name]
+    preset = preset_named(name)
     training = TrainingConfig(
         steps=preset.max_steps,
         batch_size=preset.batch_size,

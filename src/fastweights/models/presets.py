@@ -5,6 +5,7 @@
 to the next.
 """
 
+import difflib
 from dataclasses import dataclass, replace
 
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap
@@ -101,3 +102,19 @@ def _presets() -> dict[str, Preset]:
 
 
 PRESETS: dict[str, Preset] = _presets()
+
+VARIANTS = ("attnnorm", "outnorm", "nopos", "carried")
+"""What a name may end in, in this order."""
+
+
+def preset_named(name: str) -> Preset:
+    """A preset by its name; a ValueError says how names are made."""
+    if name in PRESETS:
+        return PRESETS[name]
+    attentions = {known.partition("-")[2]: None for known in PRESETS if not set(known.split("-")) & set(VARIANTS)}
+    close = difflib.get_close_matches(name, PRESETS, n=1)
+    raise ValueError(
+        f"preset: unknown name {name!r}; {f'did you mean {close[0]}? ' if close else ''}"
+        f"possible: {', '.join(SIZES)} followed by -{', -'.join(attentions)}; "
+        f"most of them also with -{', -'.join(VARIANTS)}, for instance cpu-linear-delta-nopos-carried"
+    )
