@@ -3,6 +3,8 @@
 Looked for on the CPU only: on a GPU the questions alone would make the host wait.
 """
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -60,7 +62,7 @@ def _looks(x: Tensor) -> bool:
 
 
 def _sum_is_finite(tensor: Tensor) -> bool:
-    return bool(tensor.detach().sum().isfinite())
+    return math.isfinite(tensor.detach().sum().item())
 
 
 def _finite_rows(*tensors: Tensor | None) -> Tensor:
