@@ -1,6 +1,7 @@
 """The loop: what a step computes, and what a restart repeats."""
 
 import math
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -198,6 +199,18 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     for other in (replace(MODEL, model_dim=32), replace(MODEL, num_layers=3)):
         with pytest.raises(CheckpointError, match="a checkpoint of another model"):
             train(tmp_path, replace(TRAINING, steps=3), model=other)
+
+
+def test_a_checkpoint_of_another_run_is_refused_though_its_tensors_fit(tmp_path: Path) -> None:
+    training = replace(TRAINING, steps=3)
+    train(tmp_path / "a", training)
+    train(tmp_path / "b", replace(training, seed=2))
+    shutil.rmtree(tmp_path / "b" / "checkpoints")
+    shutil.copytree(tmp_path / "a" / "checkpoints", tmp_path / "b" / "checkpoints")
+    before = last(tmp_path / "b")
+    with pytest.raises(ValueError, match=r"step-000003: a checkpoint of another run than that of .*b/config.json"):
+        train(tmp_path / "b", replace(training, seed=2))
+    assert last(tmp_path / "b") == before
 
 
 def test_bfloat16_trains_and_resumes_to_the_same_bits(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """One training run of a language model: what decides its numbers, carrying it out, and loading what came of it."""
 
 import json
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -139,6 +140,9 @@ def load_run(path: Path, which: str = "best") -> tuple[LanguageModel, LanguageMo
     found = (best_checkpoint if which == "best" else newest_checkpoint)(path / "checkpoints")
     if found.checkpoint is None:
         raise ValueError(f"{path}: there is no checkpoint yet")
+    for problem in found.damaged.values():
+        print(f"{problem}; that of step {found.checkpoint.step} is used", file=sys.stderr)
+    RunDirectory(path, owner=False).refuse_foreign(found.checkpoint.state, str(path))
     model = LanguageModel(run.model)
     load_model(model, found.checkpoint.model, str(path))
     return model.eval(), run, found.checkpoint

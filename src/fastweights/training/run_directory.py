@@ -7,6 +7,7 @@ checkpoints/       see checkpoint.py
 result.json        how it ended
 """
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -40,6 +41,17 @@ class RunDirectory:
             directory = cls(path)
             directory._start(config, environment)
             yield directory
+
+    @property
+    def identity(self) -> str:
+        """Changes with anything that decides the run's numbers; checkpoints carry it."""
+        config = json.dumps(read_json(self.path / "config.json"), sort_keys=True)
+        return hashlib.sha256(config.encode()).hexdigest()[:24]
+
+    def refuse_foreign(self, state: Json, source: str) -> None:
+        """A checkpoint of another run is an error, even where its tensors would fit."""
+        if state.get("run", self.identity) != self.identity:
+            raise ValueError(f"{source}: a checkpoint of another run than that of {self.path / 'config.json'}")
 
     @property
     def result(self) -> Json | None:

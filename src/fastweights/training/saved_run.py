@@ -59,7 +59,8 @@ class SavedRun:
 
     def _write(self, carried: dict[str, Tensor], upkeep: Upkeep) -> Exception | None:
         """Write the files of a checkpoint; what went wrong, if anything."""
-        moments, state = optimiser_tensors(self.optimiser, self.model), self.journal.to_plain()
+        moments = optimiser_tensors(self.optimiser, self.model)
+        state = {**self.journal.to_plain(), "run": self.directory.identity}
         checkpoint = Checkpoint(self.journal.step, model_tensors(self.model), moments, carried, state)
         keep, best = upkeep.keep_checkpoints, self.journal.best_step
         try:
@@ -79,6 +80,7 @@ class SavedRun:
         checkpoint = self._newest(say)
         if checkpoint is not None:
             source = str(checkpoint_path(self.directory.checkpoints, checkpoint.step))
+            self.directory.refuse_foreign(checkpoint.state, source)
             self.journal = Journal.from_plain(checkpoint.state, source)
             self.saved = (self.journal.step, self.journal.evaluated_step)
             load_model(self.model, checkpoint.model, source)
