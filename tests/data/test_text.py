@@ -96,6 +96,7 @@ def test_one_endless_line_is_cut_in_blocks(tmp_path: Path) -> None:
         (lambda f: (f / "train.txt").write_bytes(b"caf\xe9 \xff"), "train.txt: not UTF-8 text"),
         (lambda f: shutil.rmtree(f), "no such file or folder; possible: a folder with train.txt"),
         (lambda f: [file.unlink() for file in f.iterdir()], "found nothing"),
+        (lambda f: (shutil.rmtree(f), os.mkfifo(f)), "neither a folder nor a file"),
     ],
 )
 def test_a_wrong_folder_gives_one_clear_message_and_no_cache(

@@ -114,7 +114,7 @@ def test_a_signal_ends_with_its_exit_code_and_the_run_goes_on(
 def test_a_mistake_is_one_message_and_makes_no_run(text: Path, change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train(options(text, **change))
-    assert not (text.parent / "run" / "metrics.jsonl").exists()
+    assert not (text.parent / "run").exists()
 
 
 def test_another_run_in_the_folder_is_refused(text: Path) -> None:
@@ -128,6 +128,24 @@ def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
         evaluate(EvaluateOptions(tmp_path))
     with pytest.raises(ValueError, match="not the folder of a run"):
         generate(GenerateOptions(tmp_path))
+
+
+def test_a_vocabulary_that_is_not_the_run_s_is_named(text: Path) -> None:
+    train(options(text))
+    file = text.parent / "run" / "vocabulary.json"
+    for content, message in (("{", "corrupted"), ('{"splitter": "words", "symbols": ["a"]}', "1 symbols, but")):
+        file.write_text(content, encoding="utf-8")
+        with pytest.raises(ValueError, match=rf"vocabulary.json: {message}"):
+            generate(GenerateOptions(text.parent / "run"))
+
+
+def test_a_damaged_checkpoint_is_passed_over_and_named(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(options(text))
+    checkpoints = text.parent / "run" / "checkpoints"
+    newest = max(checkpoints.glob("step-*"))
+    (newest / "model.safetensors").write_bytes(b"")
+    assert load_run(text.parent / "run", "newest")[2].step < int(newest.name[5:])
+    assert f"{newest / 'model.safetensors'}: 0 bytes" in capsys.readouterr().err
 
 
 def test_a_run_on_another_text_is_not_evaluated(text: Path) -> None:

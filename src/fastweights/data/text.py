@@ -94,6 +94,8 @@ def _texts(path: Path, splitter: Splitter) -> tuple[dict[str, Lines], list[str]]
             f"{path}: no such file or folder; possible: a folder with train.txt, valid.txt and test.txt, "
             f"a text file, or one of {', '.join(PUBLIC)}"
         )
+    if not path.is_file():
+        raise ValueError(f"{path}: neither a folder nor a file, so it may have no end")
     return {split: partial(_read_share, path, block, split) for split in SPLITS}, [str(SHARES), digest(path)]
 
 

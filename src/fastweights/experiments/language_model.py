@@ -150,7 +150,14 @@ def _splitter(name: str, vocabulary_size: int) -> Splitter:
 def _vocabulary(path: Path) -> Vocabulary:
     if not (path / "vocabulary.json").exists():
         raise ValueError(f"{path}: this is not the folder of a run, there is no vocabulary.json")
-    return Vocabulary.from_json((path / "vocabulary.json").read_text(encoding="utf-8"))
+    size = LanguageModelRun.from_dict(read_json(path / "config.json")).model.vocabulary_size
+    try:
+        vocabulary = Vocabulary.from_json((path / "vocabulary.json").read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path / 'vocabulary.json'}: corrupted ({error})") from error
+    if len(vocabulary) != size:
+        raise ValueError(f"{path / 'vocabulary.json'}: {len(vocabulary)} symbols, but the model of the run has {size}")
+    return vocabulary
 
 
 def set_threads(threads: int | None) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from fastweights.data.segments import SegmentStream
 from fastweights.data.text import Corpus
 from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import CarriedState, Context, IndependentSegments, Score
@@ -102,6 +103,9 @@ def train_run(
     """Carry a run on to its end or to a signal; None if it had ended before."""
     if (run.model.vocabulary_size, run.text) != (len(corpus.vocabulary), corpus.digest):
         raise ValueError("run: it is that of another text or vocabulary")
+    # What cannot be trained should leave no folder behind.
+    SegmentStream(corpus.train, run.training.batch_size, run.training.segment_length)
+    run.training.columns(0, world.size * run.training.accumulation)
     display = display or TrainingDisplay(corpus.vocabulary.splitter.unit, quiet=True)
     with _claimed(path, run, corpus, world, source) as directory:
         if directory.result is not None:
