@@ -52,15 +52,28 @@ def test_a_segment_sees_the_memory_and_itself(memory_length: int) -> None:
     assert state.steps.tolist() == [11, 11]
 
 
-def test_padding_changes_nothing() -> None:
-    layer, x = example(memory_length=100)
-    expected, _ = layer(x)
-    padded = torch.full((2, 14, 8), math.nan, dtype=torch.float64)
-    padded[:, 3:] = x
-    mask = torch.arange(14).expand(2, 14) >= 3
-    reads, state = layer(padded, mask=mask)
-    assert_close(reads[:, 3:], expected, rtol=1e-12, atol=1e-13)
-    assert state.steps.tolist() == [11, 11]
+@pytest.mark.parametrize("memory_length", [0, 3, 100])
+def test_padding_changes_nothing_wherever_it_stands(memory_length: int) -> None:
+    """Left, inner and right padding, another one in each row, and a second segment that reads the memory."""
+    layer, x = example(memory_length)
+    first, state = layer(x[:, :6])
+    second, state = layer(x[:, 6:], state)
+    places = [
+        torch.tensor([[3, 4, 5, 6, 7, 8], [0, 1, 4, 5, 8, 10]]),
+        torch.tensor([[0, 1, 2, 3, 4], [1, 3, 4, 6, 7]]),
+    ]
+    padded_state = None
+    for part, place, expected in zip((x[:, :6], x[:, 6:]), places, (first, second), strict=True):
+        padded = torch.full((2, 11, 8), math.nan, dtype=torch.float64)
+        padded.scatter_(1, place[..., None].expand(-1, -1, 8), part)
+        mask = torch.zeros(2, 11, dtype=torch.bool).scatter_(1, place, True)
+        reads, padded_state = layer(padded, padded_state, mask)
+        found = reads.gather(1, place[..., None].expand(-1, -1, 8))
+        assert_close(found, expected, rtol=1e-12, atol=1e-13)
+    assert padded_state is not None
+    assert padded_state.steps.tolist() == [11, 11]
+    kept = min(memory_length, 11)
+    assert_close(padded_state.hidden[:, padded_state.hidden.shape[1] - kept :], state.hidden)
 
 
 def test_gradient_stops_at_a_detached_memory() -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from jaxtyping import Bool, Float
@@ -44,7 +45,8 @@ class HiddenState:
 class RelativeAttention(nn.Module):
     """score_ij = ((q_i + u)·k_j + (q_i + w)·r_{i-j}) / √d  with  r = W_r (sinusoid of the distance i - j).
 
-    Keys and values cover the last `memory_length` steps before the segment as well; u and w are learnt.
+    Keys and values cover the last `memory_length` steps before the segment as well; u and w are learnt. Distances and
+    the memory count real steps only, wherever the padded ones stand.
     """
 
     def __init__(self, model_dim: int, num_heads: int, *, memory_length: int, dropout: float = 0.0) -> None:
@@ -78,18 +80,23 @@ class RelativeAttention(nn.Module):
             part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for part in self.projection(hidden).chunk(3, dim=-1)
         )
-        weights = self._weights(queries[:, :, -steps:] if steps else queries[:, :, :0], keys, real)
+        queries = queries[:, :, queries.shape[2] - steps :]
+        weights = self._weights(queries, keys, real, _align if mask is None else partial(_align_real, real=real))
         reads = (self.dropout(weights) @ values).transpose(1, 2).flatten(2)
-        kept = max(hidden.shape[1] - self.memory_length, 0)
         seen = state.steps + real[:, real.shape[1] - steps :].sum(dim=1)
+        if mask is not None:
+            # The padded steps to the front: they are forgotten first, and the others stay next to each other.
+            order = real.long().argsort(dim=1, stable=True)
+            hidden, real = hidden.gather(1, order[..., None].expand_as(hidden)), real.gather(1, order)
+        kept = max(hidden.shape[1] - self.memory_length, 0)
         return self.output(reads), HiddenState(hidden[:, kept:], real[:, kept:], seen)
 
-    def _weights(self, queries: Tensor, keys: Tensor, real: Tensor) -> Tensor:
+    def _weights(self, queries: Tensor, keys: Tensor, real: Tensor, align: Callable[[Tensor], Tensor]) -> Tensor:
         steps, total = queries.shape[2], keys.shape[2]
         distances = self.distance_projection(self._sinusoids(total, keys)).unflatten(-1, (self.num_heads, -1))
         content = (queries + self.content_bias) @ keys.mT
         by_distance = (queries + self.distance_bias) @ distances.permute(1, 2, 0)
-        scores = (content + _align(by_distance)) / math.sqrt(queries.shape[-1])
+        scores = (content + align(by_distance)) / math.sqrt(queries.shape[-1])
         visible = torch.ones(steps, total, dtype=torch.bool, device=keys.device).tril(total - steps)
         allowed = visible & real[:, None, None, :]
         # A padded query may see nothing; softmax over nothing would be NaN.
@@ -113,3 +120,11 @@ def _align(by_distance: Tensor) -> Tensor:
     *lead, steps, total = by_distance.shape
     padded = torch.nn.functional.pad(by_distance, (1, 0)).reshape(*lead, total + 1, steps)
     return padded[..., 1:, :].reshape(*lead, steps, total)
+
+
+def _align_real(by_distance: Tensor, real: Tensor) -> Tensor:
+    """The same where padded steps do not count: the distance is the number of real steps between."""
+    steps, total = by_distance.shape[-2:]
+    places = real.cumsum(dim=1)
+    distances = (places[:, total - steps :, None] - places[:, None, :]).clamp(min=0)
+    return by_distance.gather(-1, (total - 1 - distances)[:, None].expand_as(by_distance))
