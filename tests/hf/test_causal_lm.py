@@ -10,16 +10,18 @@ from torch import Tensor
 from torch.testing import assert_close
 from transformers import AutoModelForCausalLM, DynamicCache
 
-from fastweights.feature_maps import Favor
+from fastweights.feature_maps import EluPlusOne, Favor
 from fastweights.hf import FastWeightCache, FastWeightConfig, FastWeightForCausalLM
 from fastweights.memory import AttentionNormalisation, NoNormalisation
 from fastweights.models.attention_choice import AttentionChoice, FastWeightChoice, RelativeChoice, SoftmaxChoice
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
-from fastweights.update_rules import SumRule
+from fastweights.update_rules import FastWeightMemoryRule, SumRule
 
 CHOICES = {
     "delta": FastWeightChoice(),
     "delta-attention-normalised": FastWeightChoice(attention_normalisation=AttentionNormalisation()),
+    "linear": FastWeightChoice(EluPlusOne(), SumRule(), NoNormalisation(), AttentionNormalisation()),
+    "schlag2021": FastWeightChoice(update_rule=FastWeightMemoryRule()),
     "performer": FastWeightChoice(Favor(8), SumRule(), NoNormalisation(), AttentionNormalisation()),
     "softmax": SoftmaxChoice(),
     "transformer-xl": RelativeChoice(memory_length=64),
@@ -53,9 +55,10 @@ class TestEveryAttention:
         cached = model.generate(tokens, **GREEDY, **options)
         assert torch.equal(cached, model.generate(tokens, use_cache=False, **GREEDY, **options))
 
-    def test_sampled_generation_equals_uncached(self, choice: AttentionChoice) -> None:
+    @pytest.mark.parametrize("options", [{"num_return_sequences": 3}, {"num_beams": 3}, {"top_p": 0.9, "top_k": 20}])
+    def test_sampled_generation_equals_uncached(self, choice: AttentionChoice, options: dict[str, Any]) -> None:
         model, tokens = example(choice)
-        options = {"max_new_tokens": 12, "do_sample": True, "num_return_sequences": 3}
+        options = {"max_new_tokens": 12, "do_sample": True, **options}
         torch.manual_seed(1)
         cached = model.generate(tokens, **options)
         torch.manual_seed(1)
@@ -71,16 +74,36 @@ class TestEveryAttention:
             model.generate(padded, attention_mask=mask, **GREEDY)[:, 3:], model.generate(tokens, **GREEDY)
         )
 
-    def test_right_and_inner_padding_change_nothing(self, choice: AttentionChoice) -> None:
-        if isinstance(choice, RelativeChoice):
-            pytest.skip("Transformer-XL counts distances over padded positions as well")
+    @pytest.mark.parametrize("options", [{}, {"num_beams": 3}])
+    def test_a_batch_of_different_lengths_is_what_each_is_alone(
+        self, choice: AttentionChoice, options: dict[str, Any]
+    ) -> None:
         model, tokens = example(choice)
-        real = torch.tensor([0, 1, 2, 5, 6, 7, 9])
-        padded = torch.ones(2, 12, dtype=torch.int64)
-        padded[:, real] = tokens
-        mask = torch.zeros(2, 12, dtype=torch.int64)
-        mask[:, real] = 1
-        assert_close(model(padded, attention_mask=mask).logits[:, real], model(tokens).logits, rtol=1e-5, atol=1e-5)
+        lengths = (7, 3)
+        padded, mask = torch.ones(2, 7, dtype=torch.int64), torch.zeros(2, 7, dtype=torch.int64)
+        for row, length in enumerate(lengths):
+            padded[row, 7 - length :], mask[row, 7 - length :] = tokens[row, :length], 1
+        together = model.generate(padded, attention_mask=mask, **GREEDY, **options)
+        for row, length in enumerate(lengths):
+            single = model.generate(tokens[row : row + 1, :length], **GREEDY, **options)[0, length:]
+            assert together[row, 7 : 7 + len(single)].tolist() == single.tolist()
+            assert set(together[row, 7 + len(single) :].tolist()) <= {1}
+
+    @pytest.mark.parametrize("real", [[0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 5, 6, 7, 9], [3, 4, 6, 7, 8, 9, 11]])
+    def test_padding_changes_nothing_wherever_it_stands(self, choice: AttentionChoice, real: list[int]) -> None:
+        """The logits, and what is read from the memory afterwards."""
+        model, tokens = example(choice)
+        padded, mask = torch.ones(2, 12, dtype=torch.int64), torch.zeros(2, 12, dtype=torch.int64)
+        padded[:, real], mask[:, real] = tokens, 1
+        expected, found = model(tokens, use_cache=True), model(padded, attention_mask=mask, use_cache=True)
+        assert_close(found.logits[:, real], expected.logits, rtol=1e-5, atol=1e-5)
+        then = torch.cat([mask, torch.ones(2, 3, dtype=torch.int64)], dim=1)
+        assert_close(
+            model(tokens[:, :3], past_key_values=found.past_key_values, attention_mask=then).logits,
+            model(tokens[:, :3], past_key_values=expected.past_key_values).logits,
+            rtol=1e-5,
+            atol=1e-5,
+        )
 
     def test_generation_goes_on_from_a_returned_cache(self, choice: AttentionChoice) -> None:
         model, tokens = example(choice)
@@ -123,6 +146,20 @@ def test_memory_does_not_grow() -> None:
 
 
 @torch.no_grad()
+def test_steps_after_the_real_ones_leave_the_memory_as_it_is_to_the_last_bit() -> None:
+    model, tokens = example(CHOICES["delta"])
+    mask = (torch.arange(10) < 7).long().expand(2, 10)
+    padded = torch.cat([tokens, torch.ones(2, 3, dtype=torch.int64)], dim=1)
+    longer = model(padded, attention_mask=mask, use_cache=True).past_key_values
+    again = model(torch.ones(2, 2, dtype=torch.int64), past_key_values=copy.deepcopy(longer),
+                  attention_mask=torch.zeros(2, 12, dtype=torch.int64), use_cache=True).past_key_values  # fmt: skip
+    assert again.get_seq_length() == 12
+    for before, after in zip(longer.states or [], again.states or [], strict=True):
+        assert torch.equal(before.weights, after.weights)
+        assert after.steps.tolist() == [7, 7]
+
+
+@torch.no_grad()
 def test_a_copied_cache_is_independent() -> None:
     model, tokens = example(CHOICES["delta"])
     cache = model(tokens, use_cache=True).past_key_values
@@ -136,7 +173,10 @@ def test_what_cannot_be_done_is_refused() -> None:
         model(tokens, past_key_values=DynamicCache())
     with pytest.raises(ValueError, match="either input_ids or inputs_embeds"):
         model()
-    with pytest.raises(ValueError, match="cannot go back to an earlier step"):
-        model(tokens, use_cache=True).past_key_values.crop(1)
     with pytest.raises(ValueError, match="unknown field 'widht'"):
         FastWeightConfig(language_model={"widht": 3})
+    # Both would have to go back to an earlier step.
+    with pytest.raises(ValueError, match="not supported with stateful models"):
+        model.generate(tokens[:1], prompt_lookup_num_tokens=3, **GREEDY)
+    with pytest.raises(ValueError, match="not supported with stateful models"):
+        model.generate(tokens[:1], assistant_model=model, **GREEDY)

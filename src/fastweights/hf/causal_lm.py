@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
 from transformers import initialization as init
@@ -35,6 +36,26 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
         wrapped = cls(FastWeightConfig.of(model.config, **others))
         wrapped.model = model
         return wrapped.train(model.training)
+
+    @classmethod
+    @override
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
+        """As in transformers, but from safetensors only, and weights that do not fit are an error, not made up."""
+        source, with_info = pretrained_model_name_or_path, kwargs.pop("output_loading_info", False)
+        strict = not kwargs.get("ignore_mismatched_sizes", False)
+        options = {"use_safetensors": True, **kwargs, "ignore_mismatched_sizes": True, "output_loading_info": True}
+        try:
+            loaded: Any = super().from_pretrained(source, *model_args, **options)
+        except SafetensorError as error:
+            raise ValueError(f"{source}: the file of weights is corrupted ({error})") from error
+        model, info = loaded
+        odd = sorted({*info["missing_keys"], *info["unexpected_keys"], *(key for key, *_ in info["mismatched_keys"])})
+        if odd and strict:
+            raise ValueError(
+                f"{source}: the weights are those of another model than config.json describes; "
+                f"{len(odd)} do not fit: {', '.join(odd[:4])}{', …' if len(odd) > 4 else ''}"
+            )
+        return (model, info) if with_info else model
 
     @override
     def forward(
@@ -92,7 +113,7 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
     def _init_weights(self, module: nn.Module) -> None:
         """The layers initialise themselves; what is not saved with the weights is computed again."""
         if isinstance(module, SinusoidalPositions):
-            init.copy_(module.frequencies, frequencies(self.config.hidden_size))
+            init.copy_(module.frequencies, frequencies(2 * module.frequencies.numel()))
 
 
 def _last_steps(attention_mask: Tensor | dict[str, Tensor], steps: int) -> Tensor:

@@ -21,12 +21,13 @@ class FastWeightConfig(PreTrainedConfig):
     def __post_init__(self, **kwargs: Any) -> None:
         if self.language_model is None:
             self.language_model = LanguageModelConfig(vocabulary_size=267_735).to_dict()
+        super().__post_init__(**kwargs)
+        # After what a file says about them: only `language_model` decides.
         config = self.to_language_model_config()
         self.vocab_size = config.vocabulary_size
         self.hidden_size = config.model_dim
         self.num_attention_heads = config.num_heads
         self.num_hidden_layers = config.num_layers
-        super().__post_init__(**kwargs)
 
     @classmethod
     def of(cls, config: LanguageModelConfig, **others: Any) -> "FastWeightConfig":
