@@ -31,7 +31,7 @@ def _open() -> tuple[ctypes.CDLL | None, str | None]:
         return None, f"the compiled library cannot be loaded: {error}"
     library.fastweights_level.restype = ctypes.c_char_p
     library.fastweights_use_level.argtypes = [ctypes.c_char_p]
-    for kernel in (library.fastweights_scan_forward, library.fastweights_scan_backward, library.fastweights_dpfp):
+    for kernel in (library.fastweights_scan_forward, library.fastweights_scan_backward, library.fastweights_features):
         kernel.argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64]
     wanted = os.environ.get(INSTRUCTIONS)
     if wanted and not library.fastweights_use_level(wanted.encode()):

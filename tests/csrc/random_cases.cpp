@@ -16,7 +16,7 @@ extern "C" {
 int fastweights_use_level(const char*);
 int fastweights_scan_forward(const ScanForward*, std::int64_t, std::int64_t);
 int fastweights_scan_backward(const ScanBackward*, std::int64_t, std::int64_t);
-int fastweights_dpfp(const Dpfp*, std::int64_t, std::int64_t);
+int fastweights_features(const FeatureMap*, std::int64_t, std::int64_t);
 int fastweights_step(const TensorExchange*, std::int64_t, void*, void*, void*, void*, void*, void*, void*, void*, int, void*);
 }
 
@@ -131,14 +131,14 @@ void step_case() {
 }
 
 template <class Real>
-void dpfp_case() {
+void features_case() {
     const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({0, 1, 5, 70}), d = pick({0, 1, 2, 4, 7, 8, 16, 19});
-    const Index nu = 1 + pick({0, 0, 1, 2, 5}) % (2 * d > 1 ? 2 * d - 1 : 1);
-    Tensor<Real> x(b, h, t, d, false), dy(b, h, t, 2 * d * nu, false), y(b, h, t, 2 * d * nu, true), dx(b, h, t, d, true);
+    const Index nu = pick({0, 1}) ? 1 + pick({0, 0, 1, 2, 5}) % (2 * d > 1 ? 2 * d - 1 : 1) : 0, width = nu ? 2 * d * nu : d;
+    Tensor<Real> x(b, h, t, d, false), dy(b, h, t, width, false), y(b, h, t, width, true), dx(b, h, t, d, true);
     const Index normalise = pick({0, 1});
-    const Dpfp forward{b, h, t, d, nu, normalise, x.sequence(), y.sequence(), {nullptr, 0, 0, 0}};
-    const Dpfp backward{b, h, t, d, nu, normalise, x.sequence(), dy.sequence(), dx.sequence()};
-    if (!fastweights_dpfp(&forward, sizeof(Real), 2) || !fastweights_dpfp(&backward, sizeof(Real), 2)) std::exit(2);
+    const FeatureMap forward{b, h, t, d, nu, normalise, x.sequence(), y.sequence(), {nullptr, 0, 0, 0}};
+    const FeatureMap backward{b, h, t, d, nu, normalise, x.sequence(), dy.sequence(), dx.sequence()};
+    if (!fastweights_features(&forward, sizeof(Real), 2) || !fastweights_features(&backward, sizeof(Real), 2)) std::exit(2);
     y.check("features"), dx.check("dx");
 }
 
@@ -152,7 +152,7 @@ int main(int, char** arguments) {
         for (int i = 0; i < cases; ++i, ++done) {
             pick({0, 1}) ? scan_case<float>() : scan_case<double>();
             pick({0, 1}) ? step_case<float>() : step_case<double>();
-            pick({0, 1}) ? dpfp_case<float>() : dpfp_case<double>();
+            pick({0, 1}) ? features_case<float>() : features_case<double>();
         }
     }
     std::printf("%d cases\n", done);

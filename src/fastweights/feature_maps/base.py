@@ -28,6 +28,10 @@ class FeatureMap(ABC):
     def __call__(self, x: Vectors) -> Features:
         """Map the last dimension of `x`."""
 
+    def sum_normalised(self, x: Vectors) -> Features | None:
+        """φ(x) / Σ_j φ(x)_j in one pass, if the map has a kernel for it; None where it takes separate passes."""
+        return None
+
 
 @dataclass(frozen=True)
 class RandomFeatureMap(FeatureMap):

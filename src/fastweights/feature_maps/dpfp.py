@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from fastweights.feature_maps import native_dpfp
+from fastweights.feature_maps import native_features
 from fastweights.feature_maps.base import FeatureMap
 from fastweights.shapes import Features, Vectors
 
@@ -46,10 +46,10 @@ class DPFP(FeatureMap):
     @override
     def __call__(self, x: Vectors) -> Features:
         self.feature_dim(x.shape[-1])
-        compute = native_dpfp.features if native_dpfp.serves(x) else native_dpfp.definition
+        compute = native_features.features if native_features.serves(x) else native_features.definition
         return compute(x, self.nu, normalise=False)
 
+    @override
     def sum_normalised(self, x: Vectors) -> Features | None:
-        """φ(x) / Σ_j φ(x)_j in one pass; None where only separate passes can compute it."""
         self.feature_dim(x.shape[-1])
-        return native_dpfp.features(x, self.nu, normalise=True) if native_dpfp.serves(x) else None
+        return native_features.features(x, self.nu, normalise=True) if native_features.serves(x) else None

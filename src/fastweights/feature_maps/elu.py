@@ -5,6 +5,7 @@ from typing import ClassVar
 
 from typing_extensions import override
 
+from fastweights.feature_maps import native_features
 from fastweights.feature_maps.base import FeatureMap
 from fastweights.shapes import Features, Vectors
 
@@ -21,6 +22,9 @@ class EluPlusOne(FeatureMap):
 
     @override
     def __call__(self, x: Vectors) -> Features:
-        # elu(x) + 1 would round exp(x) - 1 first, and exp(x) is lost in low precision. Here one term is exact for each
-        # sign, exp sees only arguments for which it is finite, and nothing branches, which a CPU is slow at.
-        return x.relu() + x.clamp(max=0).exp()
+        compute = native_features.features if native_features.serves(x) else native_features.definition
+        return compute(x, 0, normalise=False)
+
+    @override
+    def sum_normalised(self, x: Vectors) -> Features | None:
+        return native_features.features(x, 0, normalise=True) if native_features.serves(x) else None

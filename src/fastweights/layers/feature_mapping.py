@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.feature_maps import DPFP, FeatureMap
+from fastweights.feature_maps import FeatureMap
 from fastweights.feature_maps.base import RandomFeatureMap
 from fastweights.memory import Normalisation, SumNormalisation
 from fastweights.shapes import Projection, Vectors
@@ -58,7 +58,7 @@ class FeatureMapping(nn.Module):
         return self.normalisation(features), log_scale if self.keeps_scale_apart else None
 
     def _without_projection(self, x: Vectors) -> Tensor:
-        if isinstance(self.feature_map, DPFP) and isinstance(self.normalisation, SumNormalisation):
+        if isinstance(self.normalisation, SumNormalisation):
             mapped = self.feature_map.sum_normalised(x)
             if mapped is not None:
                 return mapped
