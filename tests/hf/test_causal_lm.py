@@ -36,10 +36,24 @@ def example(choice: AttentionChoice, positions: bool = True) -> tuple[FastWeight
         attention=choice, positions=positions,
     )  # fmt: skip
     model = LanguageModel(config).eval()
-    for parameter in model.parameters():
-        torch.nn.init.normal_(parameter, std=0.3)
+    for name, parameter in model.named_parameters():
+        # What is read from the memory decides on the next token, or a wrong memory would go unnoticed.
+        if parameter.dim() > 1:
+            torch.nn.init.normal_(parameter, std=3.0 if "attention.output" in name else 0.5)
     wrapped = FastWeightForCausalLM.of(model, eos_token_id=0, pad_token_id=1, bos_token_id=2)
     return wrapped, torch.randint(3, 60, (2, 7))
+
+
+def generated(model: FastWeightForCausalLM, tokens: Tensor, **options: Any) -> tuple[Tensor, Tensor]:
+    """The new tokens, and the logits that each of them was chosen from (b t vocabulary)."""
+    found = model.generate(tokens, return_dict_in_generate=True, output_logits=True, **options)
+    return found.sequences[:, tokens.shape[1] :], torch.stack(found.logits, dim=1)
+
+
+def assert_same(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor]) -> None:
+    """The same tokens for the same reasons: a wrong memory need not change the likeliest token."""
+    assert torch.equal(found[0], expected[0])
+    assert_close(found[1], expected[1], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
@@ -52,17 +66,17 @@ class TestEveryAttention:
     @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"num_beams": 2, "num_return_sequences": 2}])
     def test_cached_generation_equals_uncached(self, choice: AttentionChoice, options: dict[str, Any]) -> None:
         model, tokens = example(choice)
-        cached = model.generate(tokens, **GREEDY, **options)
-        assert torch.equal(cached, model.generate(tokens, use_cache=False, **GREEDY, **options))
+        cached = generated(model, tokens, **GREEDY, **options)
+        assert_same(cached, generated(model, tokens, use_cache=False, **GREEDY, **options))
 
     @pytest.mark.parametrize("options", [{"num_return_sequences": 3}, {"num_beams": 3}, {"top_p": 0.9, "top_k": 20}])
     def test_sampled_generation_equals_uncached(self, choice: AttentionChoice, options: dict[str, Any]) -> None:
         model, tokens = example(choice)
         options = {"max_new_tokens": 12, "do_sample": True, **options}
         torch.manual_seed(1)
-        cached = model.generate(tokens, **options)
+        cached = generated(model, tokens, **options)
         torch.manual_seed(1)
-        assert torch.equal(cached, model.generate(tokens, use_cache=False, **options))
+        assert_same(cached, generated(model, tokens, use_cache=False, **options))
 
     @pytest.mark.parametrize("batch", [1, 2])
     def test_left_padding_changes_nothing(self, choice: AttentionChoice, batch: int) -> None:
@@ -70,9 +84,7 @@ class TestEveryAttention:
         tokens = tokens[:batch]
         padded = torch.cat([torch.ones(batch, 3, dtype=torch.int64), tokens], dim=1)
         mask = (torch.arange(10) >= 3).long().expand(batch, 10)
-        assert torch.equal(
-            model.generate(padded, attention_mask=mask, **GREEDY)[:, 3:], model.generate(tokens, **GREEDY)
-        )
+        assert_same(generated(model, padded, attention_mask=mask, **GREEDY), generated(model, tokens, **GREEDY))
 
     @pytest.mark.parametrize("options", [{}, {"num_beams": 3}])
     def test_a_batch_of_different_lengths_is_what_each_is_alone(
@@ -83,11 +95,15 @@ class TestEveryAttention:
         padded, mask = torch.ones(2, 7, dtype=torch.int64), torch.zeros(2, 7, dtype=torch.int64)
         for row, length in enumerate(lengths):
             padded[row, 7 - length :], mask[row, 7 - length :] = tokens[row, :length], 1
-        together = model.generate(padded, attention_mask=mask, **GREEDY, **options)
+        beams = options.get("num_beams", 1)
+        together, logits = generated(model, padded, attention_mask=mask, **GREEDY, **options)
         for row, length in enumerate(lengths):
-            single = model.generate(tokens[row : row + 1, :length], **GREEDY, **options)[0, length:]
-            assert together[row, 7 : 7 + len(single)].tolist() == single.tolist()
-            assert set(together[row, 7 + len(single) :].tolist()) <= {1}
+            alone, expected = generated(model, tokens[row : row + 1, :length], **GREEDY, **options)
+            steps = alone.shape[1]
+            assert torch.equal(together[row, :steps], alone[0])
+            assert set(together[row, steps:].tolist()) <= {1}
+            steps = expected.shape[1]
+            assert_close(logits[row * beams : (row + 1) * beams, :steps], expected[:, :steps], rtol=1e-4, atol=1e-4)
 
     @pytest.mark.parametrize("real", [[0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 5, 6, 7, 9], [3, 4, 6, 7, 8, 9, 11]])
     def test_padding_changes_nothing_wherever_it_stands(self, choice: AttentionChoice, real: list[int]) -> None:
@@ -107,10 +123,10 @@ class TestEveryAttention:
 
     def test_generation_goes_on_from_a_returned_cache(self, choice: AttentionChoice) -> None:
         model, tokens = example(choice)
-        expected = model.generate(tokens, **GREEDY)
+        expected = generated(model, tokens, **GREEDY)
         cache = model(tokens[:, :5], use_cache=True).past_key_values
         assert cache.get_seq_length() == 5
-        assert torch.equal(model.generate(tokens, past_key_values=cache, **GREEDY), expected)
+        assert_same(generated(model, tokens, past_key_values=cache, **GREEDY), expected)
 
     def test_saved_and_loaded_model_is_identical(self, choice: AttentionChoice, tmp_path: Path) -> None:
         model, tokens = example(choice)
