@@ -1,5 +1,6 @@
 """Sweeps: side by side, killed at any moment, given again, given twice at once."""
 
+import contextlib
 import json
 import os
 import random
@@ -21,10 +22,10 @@ from fastweights.reporting.records import exclusive, record_path, run_directory
 PROGRAM = Path(small_sweep.__file__)
 
 
-def start(results: Path, steps: int = 1000) -> "subprocess.Popen[str]":
+def start(results: Path, steps: int = 1000, count: int = 10) -> "subprocess.Popen[str]":
     """A small sweep in a process group of its own."""
     return subprocess.Popen(
-        [sys.executable, PROGRAM, results, str(steps)],
+        [sys.executable, PROGRAM, results, str(steps), str(count)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -71,41 +72,61 @@ def test_every_run_gets_a_record_and_is_not_run_again(whole: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in (whole / "records").iterdir()} == before
 
 
-@pytest.mark.slow
-def test_killed_at_20_random_moments_a_sweep_ends_with_the_same_records(whole: Path, tmp_path: Path) -> None:
-    dice = random.Random(1)
-    results = tmp_path / "results"
-    began = time.monotonic()
-    process = start(results)
-    while not (results / "runs").exists() and process.poll() is None:
-        time.sleep(0.01)
-    until_work = time.monotonic() - began
-    kills = 0
-    while kills < 20:
-        time.sleep(dice.uniform(0.0, 0.6) if kills == 0 else dice.uniform(0.5, 1.3) * until_work)
-        if process.poll() is not None:
-            break
-        victims = workers_of(process.pid)
-        match dice.choice(["sweep", "everything", "worker"]):
-            case "sweep":
-                process.kill()
-            case "everything":
-                os.killpg(process.pid, signal.SIGKILL)
-            case "worker" if victims:
-                os.kill(dice.choice(victims), signal.SIGKILL)
-                kills += 1
-                continue
-            case _:
-                continue
-        kills += 1
-        process.communicate()
-        process = start(results)
+def lines_of(results: Path) -> int:
+    """Lines of metrics that all runs together have written."""
+    return sum(file.read_text(encoding="utf-8").count("\n") for file in results.glob("runs/*/metrics.jsonl"))
+
+
+def wait_for_a_moment(process: "subprocess.Popen[str]", results: Path, dice: random.Random) -> None:
+    """Until some more lines are written and a little longer, or for a time that may end before the first one."""
+    until = lines_of(results) + dice.choice([0, 1, 2, 3, 4])
+    while lines_of(results) < until and process.poll() is None:
+        time.sleep(0.002)
+    time.sleep(dice.uniform(0, 1.5) if until == 0 else dice.uniform(0, 0.1))
+
+
+def kill_something(process: "subprocess.Popen[str]", dice: random.Random) -> bool:
+    """kill -9 the sweep, one of its workers or all of them; whether that hit anything."""
+    if process.poll() is not None:
+        return False
+    victims = workers_of(process.pid)
+    match dice.choice(["sweep", "everything", "worker"]):
+        case "sweep":
+            process.kill()
+        case "everything":
+            os.killpg(process.pid, signal.SIGKILL)
+        case "worker" if victims:
+            os.kill(dice.choice(victims), signal.SIGKILL)
+        case _:
+            return False
+    return True
+
+
+@pytest.mark.parametrize(("kills", "steps", "count"), [(2, 300, 2), pytest.param(20, 1000, 10, marks=pytest.mark.slow)])
+def test_killed_at_random_moments_a_sweep_ends_with_the_same_records(
+    tmp_path: Path, kills: int, steps: int, count: int
+) -> None:
+    dice, results, hits = random.Random(1), tmp_path / "results", 0
+    process = start(results, steps, count)
+    while hits < kills:
+        wait_for_a_moment(process, results, dice)
+        assert process.poll() is None, f"it ended before it was killed {kills} times, after {hits}"
+        hits += kill_something(process, dice)
+        # A sweep survives the death of a worker, but not its own.
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.2)
+            # At once: workers that the killed one left behind may still be ending.
+            assert process.stdout is not None
+            process.stdout.close()
+            process = start(results, steps, count)
     finish(process)
-    assert kills >= 10
-    assert contents(results) == contents(whole)
-    for line in (results / "runs").glob("*/metrics.jsonl"):
-        steps = [json.loads(row)["step"] for row in line.read_text(encoding="utf-8").splitlines()]
-        assert steps == list(range(50, 1001, 50))
+    for run in small_sweep.runs(steps, count):
+        carry_out(run, tmp_path / "whole")
+    assert len(contents(results)) == count
+    assert contents(results) == contents(tmp_path / "whole")
+    for file in results.glob("runs/*/metrics.jsonl"):
+        rows = [json.loads(line)["step"] for line in file.read_text(encoding="utf-8").splitlines()]
+        assert rows == list(range(50, steps + 1, 50))
 
 
 @pytest.mark.slow
