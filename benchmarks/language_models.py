@@ -1,0 +1,206 @@
+"""Language models as a user trains and runs them: the CPU preset with a memory, with softmax, and on a peer's rule."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.competitors import COMPETITORS
+from benchmarks.entries import TOLERANCE
+from benchmarks.gemm import race_with_yardstick
+from benchmarks.operators import readable
+from benchmarks.timing import Json, Times, stopwatch
+from fastweights import FastWeightAttention, FastWeightState
+from fastweights.memory import Writes
+from fastweights.models.language_model import LanguageModel, LanguageModelConfig
+from fastweights.models.presets import PRESETS
+
+VOCABULARY = 33_278
+"""Words of WikiText-2."""
+TOKENS = 4096
+"""In a batch, as many as the preset has."""
+MODELS = {"softmax": "cpu-transformer", "delta, ELU+1": "cpu-linear-delta", "delta, DPFP-1": "cpu-dpfp-delta"}
+PEER = "delta, DPFP-1, transformers' rule"
+CHECKED_TOKENS = 64
+CONTEXTS = (100, 1000, 10_000)
+BURST = 16
+"""Words timed together."""
+
+
+def config_of(name: str, backend: str = "auto") -> LanguageModelConfig:
+    """The preset's model, without dropout so that losses can be compared."""
+    config = replace(PRESETS[MODELS.get(name, "cpu-dpfp-delta")].model, vocabulary_size=VOCABULARY, dropout=0.0)
+    attention = config.attention
+    return replace(config, attention=replace(attention, backend=backend)) if hasattr(attention, "backend") else config
+
+
+class PeerAttention(FastWeightAttention):
+    """The same layer with transformers' chunked rule in place of the operator."""
+
+    def _run(
+        self, writes: Writes, queries: Tensor, state: FastWeightState, x: Tensor, causal: bool
+    ) -> tuple[Tensor, FastWeightState]:
+        peer = COMPETITORS["transformers"]
+        inputs = (queries, writes.keys, writes.values, writes.strengths)
+        reads = peer.layout(peer.load()(*map(peer.layout, inputs)))
+        scale = self.read_scale * peer.read_scale(queries.shape[-1])
+        return self.output((scale * reads).transpose(1, 2).flatten(2)), state
+
+
+def make(name: str, backend: str = "auto") -> LanguageModel:
+    """A model with the same weights every time."""
+    torch.manual_seed(0)
+    model = LanguageModel(config_of(name, backend))
+    if name == PEER:
+        for part in model.modules():
+            if type(part) is FastWeightAttention:
+                part.__class__ = PeerAttention
+    return model
+
+
+def text(batch: int, length: int) -> Tensor:
+    """Words as frequent as in a text: the adaptive softmax is cheaper for frequent ones."""
+    frequencies = 1 / (torch.arange(VOCABULARY) + 2.7)
+    words = torch.multinomial(
+        frequencies, batch * (length + 1), replacement=True, generator=torch.Generator().manual_seed(1)
+    )
+    return words.view(batch, length + 1)
+
+
+def loss_of(model: LanguageModel, words: Tensor) -> Tensor:
+    """The mean loss of predicting every next word."""
+    hidden, _ = model(words[:, :-1])
+    return model.losses(hidden, words[:, 1:].contiguous()).mean()
+
+
+def model_error(name: str) -> float:
+    """How far loss and gradients are from the same model in float64 with the step-by-step backend."""
+    words = text(2, CHECKED_TOKENS)
+    model, definition = make(name), make("delta, DPFP-1" if name == PEER else name, "recurrent").double()
+    found, expected = (
+        torch.autograd.grad(loss_of(module, words), list(module.parameters())) for module in (model, definition)
+    )
+    errors = [(got - wanted).abs().amax() / wanted.abs().amax() for got, wanted in zip(found, expected, strict=True)]
+    return torch.stack(errors).nan_to_num(nan=torch.inf).max().item()
+
+
+def training_step(model: LanguageModel, words: Tensor) -> Callable[[], None]:
+    """Forward, backward, clipping and one step of Adam."""
+    optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
+
+    def step() -> None:
+        optimiser.zero_grad()
+        loss_of(model, words).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 0.25)
+        optimiser.step()
+
+    return step
+
+
+@dataclass(frozen=True)
+class TrainingMeasurement:
+    """Seconds per training step of TOKENS words, by model, for one length of segments."""
+
+    length: int
+    threads: int = 2
+    seconds: float = 4.0
+
+    @property
+    def name(self) -> str:
+        return f"language-model L{self.length} threads{self.threads}"
+
+    @property
+    def expected_seconds(self) -> float:
+        """A guess, for the time left."""
+        return 10 + 5 * self.seconds
+
+    def run(self) -> Json:
+        """Times of the models that agree with their definition."""
+        torch.set_num_threads(self.threads)
+        reason = COMPETITORS["transformers"].missing()
+        names = [*MODELS, *([PEER] if reason is None else [])]
+        errors = {name: model_error(name) for name in names}
+        agreed = [name for name in names if errors[name] <= 10 * TOLERANCE]
+        words = text(TOKENS // self.length, self.length)
+        calls: dict[str, Callable[[], Times]] = {}
+        for name in agreed:
+            calls[name] = stopwatch("training", training_step(make(name), words))
+            calls[name]()
+        times, yardstick = race_with_yardstick(calls, self.seconds)
+        return {
+            "threads": self.threads,
+            **yardstick,
+            "length": self.length,
+            "missing": {} if reason is None else {PEER: reason},
+            "errors": {name: readable(value) for name, value in errors.items()},
+            "refused": [name for name in names if name not in agreed],
+            "times": times,
+        }
+
+
+@dataclass(frozen=True)
+class GenerationMeasurement:
+    """Seconds per generated word after so many words of context, and what the model then remembers, in bytes."""
+
+    threads: int = 1
+    seconds: float = 1.0
+    contexts: tuple[int, ...] = CONTEXTS
+
+    name = "generation"
+    expected_seconds = 30.0
+
+    def run(self) -> Json:
+        """Times in turns over all models and contexts."""
+        torch.set_num_threads(self.threads)
+        calls: dict[str, Callable[[], Times]] = {}
+        memory: dict[str, int] = {}
+        for name in ("delta, DPFP-1", "softmax"):
+            model = make(name).eval()
+            for context in self.contexts:
+                states = after(model, context)
+                calls[f"{name} after {context}"] = burst(model, states)
+                memory[f"{name} after {context}"] = sum(map(bytes_of, states))
+        times, yardstick = race_with_yardstick(calls, self.seconds)
+        return {
+            "threads": self.threads,
+            **yardstick,
+            "missing": {},
+            "errors": {},
+            "refused": [],
+            "bytes": memory,
+            "times": times,
+        }
+
+
+def after(model: LanguageModel, context: int) -> list[Any]:
+    """The states of all layers after so many words."""
+    states: list[Any] | None = None
+    with torch.inference_mode():
+        for part in text(1, context)[:, :-1].split(512, dim=1):
+            _, states = model(part, states)
+    assert states is not None
+    return states
+
+
+def burst(model: LanguageModel, before: list[Any]) -> Callable[[], Times]:
+    """Seconds per word over a few words, the likeliest each time, that follow what was read before."""
+
+    def timed() -> Times:
+        states, word = before, torch.zeros(1, 1, dtype=torch.int64)
+        start = perf_counter()
+        with torch.inference_mode():
+            for _ in range(BURST):
+                hidden, states = model(word, states)
+                word = model.log_probabilities(hidden).argmax(dim=-1)
+        return {"word": (perf_counter() - start) / BURST}
+
+    return timed
+
+
+def bytes_of(state: Any) -> int:
+    """Of all tensors that a state holds."""
+    tensors = [value for value in vars(state).values() if isinstance(value, Tensor)]
+    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
