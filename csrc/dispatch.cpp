@@ -1,18 +1,12 @@
 // The C interface: chooses the instruction set and shares the work among threads.
 //
-// Which thread does what never changes a result: a tile is computed by one thread from start to end, and the gradients that
-// sum over tiles are added in the order of the tiles, however many threads there are.
-#include <pthread.h>
-
-#include <atomic>
-#include <cstdlib>
+// A tile is computed by one thread from start to end, and the gradients that sum over tiles are added in the order of the tiles,
+// however many threads there are.
 #include <cstring>
 
+#include "huge_pages.h"
 #include "scan.h"
-
-#if defined(_OPENMP)
-#include <omp.h>
-#endif
+#include "threads.h"
 
 namespace fastweights {
 
@@ -27,8 +21,6 @@ FASTWEIGHTS_DECLARE(avx512)
 #endif
 
 namespace {
-
-using Index = std::int64_t;
 
 struct Level {
     const char* name;
@@ -68,49 +60,6 @@ const Kernels& kernels_for(Index element_bytes) {
     return element_bytes == sizeof(double) ? *level_in_use().twice : *level_in_use().single;
 }
 
-// The OpenMP runtime's threads do not survive a fork, and waiting for them would hang: a forked process works alone.
-std::atomic<bool> forked{false};
-[[maybe_unused]] const int watch_forks = pthread_atfork(nullptr, nullptr, [] { forked.store(true); });
-
-constexpr double kWorthAThread = 200e3;  // multiply-adds, some ten microseconds: waking a thread costs about as much
-
-Index threads_for(Index wanted, Index tasks, double work) {
-#if defined(_OPENMP)
-    const Index useful = static_cast<Index>(work / kWorthAThread) + 1;
-    Index threads = wanted < tasks ? wanted : tasks;
-    threads = threads < useful ? threads : useful;
-    return forked.load() || omp_in_parallel() || threads < 1 ? 1 : threads;
-#else
-    (void)wanted, (void)tasks, (void)work;
-    return 1;
-#endif
-}
-
-struct FreeAtEnd {
-    void* memory;
-    ~FreeAtEnd() { std::free(memory); }
-};
-
-void* allocate(Index bytes) { return std::aligned_alloc(64, static_cast<std::size_t>(bytes > 0 ? (bytes + 63) / 64 * 64 : 64)); }
-
-// Calls work(task, workspace) for every task; false if there is no memory for the workspaces.
-template <class Work>
-bool share(Index tasks, Index threads, Index workspace_bytes, Work work) {
-    const Index each = (workspace_bytes + 63) / 64 * 64;
-    char* const memory = static_cast<char*>(allocate(threads * each));
-    if (!memory) return false;
-    const FreeAtEnd guard{memory};
-#if defined(_OPENMP)
-    if (threads > 1) {
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 1)
-        for (Index task = 0; task < tasks; ++task) work(task, memory + omp_get_thread_num() * each);
-        return true;
-    }
-#endif
-    for (Index task = 0; task < tasks; ++task) work(task, memory);
-    return true;
-}
-
 double multiply_adds(const ScanShape& shape) {
     return 3.0 * static_cast<double>(shape.batch * shape.heads * shape.steps) * static_cast<double>(shape.key_dim * shape.value_dim);
 }
@@ -123,6 +72,25 @@ bool nothing_to_do(const ScanShape& shape) {
 void pass_on(void* to, const void* from, const ScanShape& shape, Index element_bytes) {
     const auto bytes = static_cast<std::size_t>(shape.batch * shape.heads * shape.value_dim * shape.key_dim * element_bytes);
     from ? std::memcpy(to, from, bytes) : std::memset(to, 0, bytes);
+}
+
+void expect(const Sequence& result, const ScanShape& shape, Index columns, Index element_bytes) {
+    const Index last = (shape.batch - 1) * result.batch + (shape.heads - 1) * result.head + (shape.steps - 1) * result.time;
+    if (result.data) ask_for_huge_pages(result.data, (last + columns) * element_bytes);
+}
+
+void expect_results(const ScanForward& scan, Index element_bytes) {
+    const ScanShape& shape = scan.shape;
+    const Index rows = shape.batch * shape.heads * shape.value_dim * element_bytes;
+    expect(scan.reads, shape, shape.value_dim, element_bytes);
+    if (scan.retrieved) ask_for_huge_pages(scan.retrieved, rows * shape.steps);
+    if (scan.kept) ask_for_huge_pages(scan.kept, rows * shape.key_dim * ((shape.steps - 1) / shape.keep_every));
+}
+
+void expect_results(const ScanBackward& scan, Index element_bytes) {
+    expect(scan.grad_queries, scan.shape, scan.shape.key_dim, element_bytes);
+    expect(scan.grad_keys, scan.shape, scan.shape.key_dim, element_bytes);
+    expect(scan.grad_values, scan.shape, scan.shape.value_dim, element_bytes);
 }
 
 // Tiles of the backward pass: more than one only where heads are few (or very wide), and a function of the shape alone.
@@ -202,7 +170,7 @@ bool scan_backward(const ScanBackward& scan, Index wanted_threads) {
 }  // namespace
 }  // namespace fastweights
 
-using fastweights::FeatureMap;
+using fastweights::Dpfp;
 using fastweights::ScanBackward;
 using fastweights::ScanForward;
 
@@ -239,6 +207,7 @@ FASTWEIGHTS_EXPORT int fastweights_scan_forward(const ScanForward* scan, std::in
         return 1;
     }
     const auto& kernels = fastweights::kernels_for(element_bytes);
+    fastweights::expect_results(*scan, element_bytes);
     const std::int64_t tiles = kernels.forward_tiles(shape), tasks = shape.batch * shape.heads * tiles;
     return fastweights::share(tasks, fastweights::threads_for(threads, tasks, fastweights::multiply_adds(shape)),
                               kernels.forward_workspace(shape), [&](std::int64_t task, void* workspace) {
@@ -253,21 +222,22 @@ FASTWEIGHTS_EXPORT int fastweights_scan_backward(const ScanBackward* scan, std::
         fastweights::pass_on(scan->grad_weights, scan->grad_final_weights, scan->shape, element_bytes);
         return 1;
     }
+    fastweights::expect_results(*scan, element_bytes);
     return element_bytes == sizeof(double) ? fastweights::scan_backward<double>(*scan, threads)
                                            : fastweights::scan_backward<float>(*scan, threads);
 }
 
-FASTWEIGHTS_EXPORT int fastweights_features(const FeatureMap* call, std::int64_t element_bytes, std::int64_t threads) {
+FASTWEIGHTS_EXPORT int fastweights_dpfp(const Dpfp* call, std::int64_t element_bytes, std::int64_t threads) {
     if (call->batch == 0 || call->heads == 0 || call->steps == 0 || call->input_dim == 0) return 1;
     const auto& kernels = fastweights::kernels_for(element_bytes);
     constexpr std::int64_t together = 64;
     const std::int64_t pieces = (call->steps + together - 1) / together, tasks = call->batch * call->heads * pieces;
-    const double work = static_cast<double>(call->batch * call->heads * call->steps) * static_cast<double>(call->input_dim * (call->nu + 1));
-    return fastweights::share(tasks, fastweights::threads_for(threads, tasks, 8 * work), kernels.features_workspace(*call),
+    const double work = static_cast<double>(call->batch * call->heads * call->steps) * static_cast<double>(call->input_dim * call->nu);
+    return fastweights::share(tasks, fastweights::threads_for(threads, tasks, 8 * work), kernels.dpfp_workspace(*call),
                               [&](std::int64_t task, void* workspace) {
                                   const std::int64_t head = task / pieces, first = task % pieces * together;
                                   const std::int64_t left = call->steps - first;
-                                  kernels.features(*call, head / call->heads, head % call->heads, first,
+                                  kernels.dpfp(*call, head / call->heads, head % call->heads, first,
                                                left < together ? left : together, workspace);
                               });
 }

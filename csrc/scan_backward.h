@@ -58,7 +58,7 @@ class BackwardTile {
 
     // The chunk at hand.
     Index start, count;
-    Real *state, *values, *retrieved, *update;
+    Real *state, *update;
     Rows<const Real> query, key;
     Rows<Real> grad_query, grad_key;
     Left<Real> grad_read, grad_read_by_column;
@@ -80,9 +80,8 @@ class BackwardTile {
 
     void load_chunk(Index chunk, Index first) {
         start = first, count = smaller(kChunk, head.steps - first);
-        const Index size = head.columns * kChunk;
         state = space.states + chunk * state_size;
-        values = space.values + chunk * size, retrieved = space.retrieved + chunk * size, update = space.update + chunk * size;
+        update = space.update + chunk * head.columns * kChunk;
         query = load_rows(space.query, head.queries + start * head.query_step, head.query_step);
         key = load_rows(space.key, head.keys + start * head.key_step, head.key_step);
         grad_read = {head.grad_reads + start * head.grad_read_step, head.grad_read_step, 1};
@@ -96,19 +95,23 @@ class BackwardTile {
         if (Decay) load_ratios();
     }
 
-    // Chunks come last to first, which no hardware foresees.
-    void prefetch(const Real* rows, Index step, Index columns) const {
-        for (Index row = 0; row < kChunk; ++row)
-            for (Index column = 0; column < columns; column += 64 / static_cast<Index>(sizeof(Real)))
-                __builtin_prefetch(rows + row * step + column);
-    }
-
-    void prefetch_chunk_before() const {
-        if (start < kChunk) return;
-        const Index before = start - kChunk;
-        prefetch(head.queries + before * head.query_step, head.query_step, head.key_dim);
-        prefetch(head.keys + before * head.key_step, head.key_step, head.key_dim);
-        prefetch(head.grad_reads + before * head.grad_read_step, head.grad_read_step, head.columns);
+    // Fetches an eighth of what the chunk before will read and write, and of what will be computed again a segment earlier: no hardware
+    // foresees a walk from last to first. A few rows between any two products; more at once would wait for each other.
+    FASTWEIGHTS_INLINE void fetch_ahead(Index eighth) const {
+        constexpr Index rows = kChunk / 8;
+        for (Index step = start - kChunk + eighth * rows, end = step + rows; start >= kChunk && step < end; ++step) {
+            fetch_to_read(head.queries + step * head.query_step, head.key_dim);
+            fetch_to_read(head.grad_reads + step * head.grad_read_step, head.columns);
+            fetch_to_write(head.grad_queries + step * head.grad_query_step, head.key_dim);
+            fetch_to_write(head.grad_keys + step * head.grad_key_step, head.key_dim);
+            fetch_to_write(head.grad_values + step * head.grad_value_step, head.columns);
+        }
+        const Index earlier = start - head.keep_every;
+        for (Index step = earlier + eighth * rows, end = step + rows; earlier >= 0 && step < end; ++step) {
+            fetch_to_read(head.keys + step * head.key_step, head.key_dim);
+            fetch_to_read(head.values + step * head.value_step, head.columns);
+            fetch_to_read(head.retrieved + step * head.value_dim, head.columns);
+        }
     }
 
     // D_ij = g_{j+1} ... g_i by products, never by quotients: a decay of zero is as good as any.
@@ -129,14 +132,19 @@ class BackwardTile {
         transpose(to, kChunk, from, step, count, columns);
     }
 
-    // u = b v - a r
+    // u = b v - a r, row by row, then with steps as lanes
     void load_updates() {
-        load_by_time(values, head.values + start * head.value_step, head.value_step, head.columns);
-        load_by_time(retrieved, head.retrieved + start * head.value_dim, head.value_dim, head.columns);
-        for (Index here = 0; here < head.columns * kChunk; here += kStep)
-            store(update + here, load(space.write + here % kChunk) * load(values + here) -
-                                     load(space.erase + here % kChunk) * load(retrieved + here));
+        Real* const rows = space.grad_update;
+        for (Index step = 0; step < count; ++step) {
+            const Real *value = value_row(step), *before = retrieved_row(step);
+            for (Index column = 0; column < head.columns; ++column)
+                rows[step * head.columns + column] = space.write[step] * value[column] - space.erase[step] * before[column];
+        }
+        load_by_time(update, rows, head.columns, head.columns);
     }
+
+    const Real* value_row(Index step) const { return head.values + (start + step) * head.value_step; }
+    const Real* retrieved_row(Index step) const { return head.retrieved + (start + step) * head.value_dim; }
 
     // W of the next chunk = Γ_C W + (E U)ᵀ K
     void advance() {
@@ -171,8 +179,10 @@ class BackwardTile {
     void grad_decays();
 
     static Real dot(const Real* one, const Real* other, Index numbers) {
+        const Index whole = numbers / kStep * kStep, rest = numbers - whole;
         Vector<Real> sum = {};
-        for (Index i = 0; i < numbers; i += kStep) sum += load(one + i) * load(other + i);
+        for (Index i = 0; i < whole; i += kStep) sum += load(one + i) * load(other + i);
+        if (rest) sum += load_part(one + whole, rest) * load_part(other + whole, rest);
         return sum_of_lanes<Real>(sum);
     }
 };

@@ -10,12 +10,16 @@ void BackwardTile<Real, Decay>::backward() {
     const bool whole = padded == head.key_dim;
     grad_query = {whole ? head.grad_queries + start * head.grad_query_step : space.grad_query, whole ? head.grad_query_step : padded};
     grad_key = {whole ? head.grad_keys + start * head.grad_key_step : space.grad_key, whole ? head.grad_key_step : padded};
-    prefetch_chunk_before();
+    fetch_ahead(0);
     load_by_time(space.key_by_time, key.data, key.stride, padded);
+    fetch_ahead(1);
     overlaps();
     invert();
+    fetch_ahead(2);
     solve();
+    fetch_ahead(4);
     grad_overlaps();
+    fetch_ahead(5);
     grad_queries();
     finite() ? backward_by_products() : backward_by_steps();
     for (Index step = 0; !whole && step < count; ++step) {
@@ -31,7 +35,9 @@ void BackwardTile<Real, Decay>::backward_by_products() {
     // from here on the workspace holds -A dR in place of dR
     for (Index here = 0; here < size; here += kStep)
         store(space.grad_solved + here, -load(space.erase + here % kChunk) * load(space.grad_solved + here));
+    fetch_ahead(6);
     grad_keys();
+    fetch_ahead(7);
     if (Decay) {
         grad_decays();
         scale(space.gradient, space.gradient, space.since_start[count - 1]);
@@ -90,24 +96,18 @@ void BackwardTile<Real, Decay>::solve() {
     } else {
         multiply<Real, 2>(grad_update, columns, kTimeVectors, {through_weights, through_reads});
     }
+    fetch_ahead(3);
     multiply<Real, 1>({space.grad_solved, kChunk}, columns, kTimeVectors,
                       {{{space.grad_update, kChunk, 1}, {space.inverse, kChunk}, count}});
-    Real grad_erase[kChunk], grad_write[kChunk];
-    for (Index lane = 0; lane < kChunk; lane += kStep) {
-        Vector<Real> erased = {}, written = {};
-        for (Index here = lane; here < columns * kChunk; here += kChunk) {
-            const Vector<Real> solved = load(space.grad_solved + here);
-            written += solved * load(values + here);
-            erased -= solved * load(retrieved + here);
-            store(space.grad_update + here, load(space.write + lane) * solved);
-        }
-        store(grad_write + lane, written), store(grad_erase + lane, erased);
-    }
+    Real* const rows = space.grad_update;
+    transpose(rows, columns, space.grad_solved, kChunk, columns, count);
     for (Index step = 0; step < count; ++step) {
-        head.grad_erase[(start + step) * head.grad_erase_step] = grad_erase[step];
-        head.grad_write[(start + step) * head.grad_write_step] = grad_write[step];
+        const Real* const solved = rows + step * columns;
+        Real* const grad_values = head.grad_values + (start + step) * head.grad_value_step;
+        for (Index column = 0; column < columns; ++column) grad_values[column] = space.write[step] * solved[column];
+        head.grad_write[(start + step) * head.grad_write_step] = dot(solved, value_row(step), columns);
+        head.grad_erase[(start + step) * head.grad_erase_step] = -dot(solved, retrieved_row(step), columns);
     }
-    transpose(head.grad_values + start * head.grad_value_step, head.grad_value_step, space.grad_update, kChunk, columns, count);
 }
 
 // dP ∘ D and dX + dXᵀ; dD

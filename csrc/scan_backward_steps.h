@@ -58,8 +58,8 @@ void BackwardTile<Real, Decay>::backward_by_steps() {
                 decayed += gradient[i] * before[i];
                 if (Decay) gradient[i] *= decay;
             }
-            grad_write += grad_update * values[row * kChunk + step];
-            grad_erase -= grad_update * retrieved[row * kChunk + step];
+            grad_write += grad_update * value_row(step)[row];
+            grad_erase -= grad_update * retrieved_row(step)[row];
             grad_decay += decayed;
             head.grad_values[(start + step) * head.grad_value_step + row] = space.write[step] * grad_update;
         }

@@ -130,6 +130,10 @@ void forward_columns(const HeadForward<Real>& head, Real* tile) {
             update[part] = write * update[part] - erase * retrieved[part];
         }
         if (head.retrieved) store_columns<Real, Vectors>(head.retrieved + step * head.value_dim, retrieved, head.columns);
+        // Results are new memory: a store that has to wait for its line holds everything up.
+        const Index later = smaller(step + 8, head.steps - 1);
+        fetch_to_write(head.reads + later * head.read_step, width);
+        if (head.retrieved) fetch_to_write(head.retrieved + later * head.value_dim, width);
         const Real* key = head.keys + step * head.key_step;
         const Real* next_key = step + 1 < head.steps ? key + head.key_step : key;
         write_read_retrieve<Real, Vectors, Decay>(tile, head.key_dim, key, head.queries + step * head.query_step, next_key, decay,

@@ -50,7 +50,7 @@ HeadBackward<Real> head_of(const ScanBackward& scan, Index batch, Index head, In
 template <class Real>
 struct Workspace {
     Real *states, *gradient, *before;               // columns × padded: W at every chunk of the segment; F; W for scan_backward_steps.h
-    Real *values, *retrieved, *update;              // columns × kChunk, for every chunk of the segment
+    Real *update;                                   // columns × kChunk, for every chunk of the segment: U
     Real *query, *key, *grad_query, *grad_key, *scratch;  // kChunk × padded
     Real *key_by_time;                              // padded × kChunk
     Real *grad_update, *grad_solved;                // columns × kChunk: dU, dR
@@ -73,7 +73,7 @@ struct Workspace {
         };
         take(chunks * columns * padded, states);
         take(columns * padded, gradient, before);
-        take(chunks * columns * kChunk, values, retrieved, update);
+        take(chunks * columns * kChunk, update);
         take(kChunk * padded, query, key, grad_query, grad_key, scratch, key_by_time);
         take(columns * kChunk, grad_update, grad_solved);
         take(square, reading, overlap, inverse, grad_reading, grad_overlap, ratio, query_key, key_key, grad_ratio);

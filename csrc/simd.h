@@ -97,6 +97,18 @@ FASTWEIGHTS_INLINE Real sum_of_lanes(Lanes value) {
         return sum_of_lanes<Real, Count / 2>(add_halves(value, typename LanesUpTo<Count / 2>::type{}));
 }
 
+// Fetch a row into the cache before it is read or written. Always inline, and so must be who calls them: the compiler takes a
+// function that does nothing but fetch for one without effect and leaves it out.
+template <class Real>
+FASTWEIGHTS_INLINE void fetch_to_read(const Real* row, Index columns) {
+    for (Index column = 0; column < columns; column += 64 / static_cast<Index>(sizeof(Real))) __builtin_prefetch(row + column, 0);
+}
+
+template <class Real>
+FASTWEIGHTS_INLINE void fetch_to_write(Real* row, Index columns) {
+    for (Index column = 0; column < columns; column += 64 / static_cast<Index>(sizeof(Real))) __builtin_prefetch(row + column, 1);
+}
+
 template <class Real>
 FASTWEIGHTS_INLINE void copy_padded(Real* to, const Real* from, Index count, Index padded) {
     std::memcpy(to, from, static_cast<std::size_t>(count) * sizeof(Real));
