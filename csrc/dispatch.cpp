@@ -170,7 +170,7 @@ bool scan_backward(const ScanBackward& scan, Index wanted_threads) {
 }  // namespace
 }  // namespace fastweights
 
-using fastweights::Dpfp;
+using fastweights::FeatureMap;
 using fastweights::ScanBackward;
 using fastweights::ScanForward;
 
@@ -227,17 +227,17 @@ FASTWEIGHTS_EXPORT int fastweights_scan_backward(const ScanBackward* scan, std::
                                            : fastweights::scan_backward<float>(*scan, threads);
 }
 
-FASTWEIGHTS_EXPORT int fastweights_dpfp(const Dpfp* call, std::int64_t element_bytes, std::int64_t threads) {
+FASTWEIGHTS_EXPORT int fastweights_features(const FeatureMap* call, std::int64_t element_bytes, std::int64_t threads) {
     if (call->batch == 0 || call->heads == 0 || call->steps == 0 || call->input_dim == 0) return 1;
     const auto& kernels = fastweights::kernels_for(element_bytes);
     constexpr std::int64_t together = 64;
     const std::int64_t pieces = (call->steps + together - 1) / together, tasks = call->batch * call->heads * pieces;
-    const double work = static_cast<double>(call->batch * call->heads * call->steps) * static_cast<double>(call->input_dim * call->nu);
-    return fastweights::share(tasks, fastweights::threads_for(threads, tasks, 8 * work), kernels.dpfp_workspace(*call),
+    const double work = static_cast<double>(call->batch * call->heads * call->steps) * static_cast<double>(call->input_dim * (call->nu + 1));
+    return fastweights::share(tasks, fastweights::threads_for(threads, tasks, 8 * work), kernels.features_workspace(*call),
                               [&](std::int64_t task, void* workspace) {
                                   const std::int64_t head = task / pieces, first = task % pieces * together;
                                   const std::int64_t left = call->steps - first;
-                                  kernels.dpfp(*call, head / call->heads, head % call->heads, first,
+                                  kernels.features(*call, head / call->heads, head % call->heads, first,
                                                left < together ? left : together, workspace);
                               });
 }

@@ -1,5 +1,6 @@
 // All kernels of one instruction set: compiled once per set, see CMakeLists.txt.
 #include "dpfp.h"
+#include "elu.h"
 #include "scan_backward.h"
 #include "scan_rows.h"
 #include "scan_step.h"
@@ -84,13 +85,12 @@ void backward(const ScanBackward& scan, Index batch, Index head, Index first, In
 }
 
 template <class Real>
-Index dpfp_workspace(const Dpfp& call) {
-    return DpfpRow<Real>::workspace_size(call.input_dim, call.nu) * static_cast<Index>(sizeof(Real));
+Index features_workspace(const FeatureMap& call) {
+    return call.nu == 0 ? 0 : DpfpRow<Real>::workspace_size(call.input_dim, call.nu) * static_cast<Index>(sizeof(Real));
 }
 
-template <class Real>
-void dpfp(const Dpfp& call, Index batch, Index head, Index first, Index count, void* workspace) {
-    DpfpRow<Real> row(static_cast<Real*>(workspace), call.input_dim, call.nu, call.normalise != 0);
+template <class Real, class Row>
+void map_rows(Row row, const FeatureMap& call, Index batch, Index head, Index first, Index count) {
     const Real* inputs = at<Real>(call.inputs, batch, head);
     Real* features = at<Real>(call.features, batch, head);
     Real* grad_inputs = call.grad_inputs.data ? at<Real>(call.grad_inputs, batch, head) : nullptr;
@@ -102,8 +102,17 @@ void dpfp(const Dpfp& call, Index batch, Index head, Index first, Index count, v
 }
 
 template <class Real>
+void features(const FeatureMap& call, Index batch, Index head, Index first, Index count, void* workspace) {
+    const bool normalise = call.normalise != 0;
+    if (call.nu == 0)
+        map_rows<Real>(EluRow<Real>(call.input_dim, normalise), call, batch, head, first, count);
+    else
+        map_rows<Real>(DpfpRow<Real>(static_cast<Real*>(workspace), call.input_dim, call.nu, normalise), call, batch, head, first, count);
+}
+
+template <class Real>
 constexpr Kernels kKernels = {forward_tiles<Real>,       forward_workspace<Real>, forward<Real>, backward_workspace<Real>,
-                              backward<Real>, dpfp_workspace<Real>,    dpfp<Real>};
+                              backward<Real>, features_workspace<Real>, features<Real>};
 
 }  // namespace
 

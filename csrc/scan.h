@@ -48,11 +48,11 @@ struct ScanBackward {
     void* grad_weights;                                     // b h v k, contiguous
 };
 
-// The map DPFP of every row of x, alone or with sum normalisation (dpfp.h).
-struct Dpfp {
+// A feature map of every row of x, alone or with sum normalisation: DPFP (dpfp.h), or ELU+1 (elu.h) where ν = 0.
+struct FeatureMap {
     std::int64_t batch, heads, steps, input_dim, nu, normalise;
     Sequence inputs;    // b h t d
-    Sequence features;  // b h t 2dν: the result, or its gradient
+    Sequence features;  // b h t 2dν, or b h t d: the result, or its gradient
     Sequence grad_inputs;  // b h t d; absent in the forward pass
 };
 
@@ -65,9 +65,9 @@ struct Kernels {
     // columns [first, first + columns) of one head; gradients that sum over columns are those of this tile alone
     void (*backward)(const ScanBackward&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t columns,
                      void* workspace);
-    std::int64_t (*dpfp_workspace)(const Dpfp&);
+    std::int64_t (*features_workspace)(const FeatureMap&);
     // steps [first, first + count) of one head
-    void (*dpfp)(const Dpfp&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t count, void* workspace);
+    void (*features)(const FeatureMap&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t count, void* workspace);
 };
 
 }  // namespace fastweights
