@@ -15,6 +15,7 @@ from fastweights.experiments.language_model_records import (
     size_of,
 )
 from fastweights.experiments.training_display import TrainingDisplay
+from fastweights.reporting.figures.rules import rules_figure
 from fastweights.reporting.perplexities import PAPER, Perplexities
 from fastweights.reporting.report import Section, Table
 from fastweights.training.distributed import World
@@ -113,7 +114,8 @@ def report(name: str, records: LanguageModelRecords) -> Section:
     """A table of the paper with our perplexities beside its own."""
     table = TABLES[name]
     ours = perplexities(records)
-    return Section(table.title, (table.text,), tables=(perplexity_table(table, ours),))
+    drawings = (rules_figure(ours),) if name == "table2" and ours.found.get("cpu") else ()
+    return Section(table.title, (table.text,), drawings, (perplexity_table(table, ours),))
 
 
 def perplexity_table(table: PaperTable, ours: Perplexities) -> Table:
