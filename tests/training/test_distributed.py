@@ -21,10 +21,11 @@ DROPOUT = 0.2
 TRAINING_ONCE = replace(TRAINING, steps=14, accumulation=1)
 
 
-def torchrun(path: Path, training: TrainingConfig) -> None:
+def torchrun(path: Path, training: TrainingConfig, *others: object) -> None:
     """Train the tiny model with two processes."""
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command += [str(SCRIPT), "distributed", str(path), str(training.steps), str(training.accumulation), str(DROPOUT)]
+    command += map(str, others)
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
     assert "FutureWarning" not in done.stderr
@@ -47,7 +48,7 @@ def begun(path: Path, step: int) -> Path:
 
 def losses(path: Path) -> list[float]:
     rows: list[dict[str, Any]] = [json.loads(line) for line in (path / "metrics.jsonl").read_text().splitlines()]
-    return [row[name] for row in rows for name in ("loss", "valid_loss") if name in row]
+    return [row[name] for row in rows for name in ("loss", "gradient_norm", "valid_loss") if name in row]
 
 
 def assert_close_runs(found: Path, expected: Path) -> None:
@@ -76,6 +77,14 @@ def test_what_one_process_began_two_end(tmp_path: Path, parts: int) -> None:
     alone(tmp_path / "one", training)
     torchrun(begun(tmp_path / "one", 6), training)
     assert_close_runs(tmp_path / "one-begun", tmp_path / "one")
+
+
+@pytest.mark.slow
+def test_what_is_not_finite_in_one_process_is_skipped_by_both(tmp_path: Path) -> None:
+    torchrun(tmp_path, replace(TRAINING_ONCE, steps=5), 3)
+    rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert [row["step"] for row in rows if "skipped" in row] == [3]
+    assert [row["step"] for row in rows if "loss" in row] == [1, 2, 4, 5]
 
 
 def test_alone_nothing_is_sent() -> None:

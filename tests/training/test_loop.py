@@ -30,37 +30,51 @@ def last(path: Path) -> dict[str, bytes]:
     return {name: (newest / f"{name}.safetensors").read_bytes() for name in ("model", "optim", "carried")}
 
 
-def test_three_steps_are_those_of_a_loop_written_out(tmp_path: Path) -> None:
-    training = replace(TRAINING, steps=3, accumulation=1, clip_norm=0.3, warmup_steps=2)
+def test_steps_are_those_of_a_loop_written_out(tmp_path: Path) -> None:
+    """Over the end of an epoch, where the memory is emptied: 82 tokens in a column, ten segments of 8 and one of 1."""
+    training = replace(TRAINING, steps=13, accumulation=1, clip_norm=0.3, warmup_steps=2)
     train(tmp_path, training, model=PLAIN)
     torch.manual_seed(5)
     model = LanguageModel(PLAIN)
     optimiser = torch.optim.Adam(model.parameters())
     stream, states, expected = tokens().reshape(1, -1)[:, :328].reshape(4, 82).astype("int64"), None, []
-    for step, rate in enumerate((0.005, 0.01, 0.0)):
-        part = torch.from_numpy(stream[:, step * 8 : step * 8 + 9])
-        hidden, states = model(part[:, :-1], states)
+    for step in range(13):
+        start = 8 * (step % 11)
+        part = torch.from_numpy(stream[:, start : start + 9])
+        hidden, states = model(part[:, :-1], None if start == 0 else states)
         states = [state.detach() for state in states]
         loss = cross_entropy(model.log_probabilities(hidden).flatten(0, 1), part[:, 1:].flatten())
         optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 0.3)
+        update = step + 1
+        rate = 0.01 * update / 2 if update <= 2 else 0.01 * (1 + math.cos(math.pi * update / 13)) / 2
         optimiser.param_groups[0]["lr"] = rate
         optimiser.step()
         expected.append(float(loss.detach()))
     assert losses(tmp_path) == pytest.approx(expected, rel=1e-5)
-    saved = load_checkpoint(tmp_path / "checkpoints" / "step-000003").model
+    saved = load_checkpoint(tmp_path / "checkpoints" / "step-000013")
     for name, parameter in model.named_parameters():
-        torch.testing.assert_close(saved[name], parameter.detach(), rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(saved.model[name], parameter.detach(), rtol=1e-4, atol=1e-5)
+    for layer, state in enumerate(states or []):
+        torch.testing.assert_close(saved.carried[f"{layer}.weights"], state.weights, rtol=1e-4, atol=1e-5)
+        assert saved.carried[f"{layer}.steps"].tolist() == [16] * 4
 
 
 @pytest.mark.parametrize("carry_state", [False, True])
 def test_accumulation_changes_nothing_but_rounding(tmp_path: Path, carry_state: bool) -> None:
+    """With dropout, whose masks belong to the columns; Adam would hide a gradient that is too large, so look at it."""
+    found = []
     for parts in (1, 2, 4):
         training = replace(TRAINING, steps=14, accumulation=parts, carry_state=carry_state)
-        train(tmp_path / str(parts), training, model=PLAIN)
-    assert losses(tmp_path / "2") == pytest.approx(losses(tmp_path / "1"), rel=1e-4)
-    assert losses(tmp_path / "4") == pytest.approx(losses(tmp_path / "1"), rel=1e-4)
+        train(tmp_path / str(parts), training, model=replace(PLAIN, dropout=0.2))
+        found.append(load_checkpoint(tmp_path / str(parts) / "checkpoints" / "step-000014").model)
+        for name in ("loss", "gradient_norm"):
+            logged, expected = ([row[name] for row in rows(tmp_path / str(n)) if name in row] for n in (parts, 1))
+            assert logged == pytest.approx(expected, rel=1e-4)
+    for name, tensor in found[0].items():
+        torch.testing.assert_close(found[1][name], tensor, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(found[2][name], tensor, rtol=1e-4, atol=1e-5)
 
 
 def test_a_carried_state_is_reset_where_an_epoch_starts(tmp_path: Path) -> None:
@@ -219,7 +233,11 @@ def test_bfloat16_trains_and_resumes_to_the_same_bits(tmp_path: Path) -> None:
     exact = tmp_path / "exact"
     train(exact, replace(training, precision="float32"))
     assert losses(tmp_path / "whole") != losses(exact)
-    assert losses(tmp_path / "whole") == pytest.approx(losses(exact), rel=0.05)
+    # A few of bfloat16's relative steps of 2⁻⁸.
+    assert losses(tmp_path / "whole") == pytest.approx(losses(exact), rel=4 * 2**-8)
+    saved = load_checkpoint(tmp_path / "whole" / "checkpoints" / "step-000012")
+    tensors = {**saved.model, **saved.optimiser, **saved.carried}
+    assert {tensor.dtype for tensor in tensors.values()} == {torch.float32, torch.int64}
     train(tmp_path / "parts", training, upkeep=Upkeep(save_every_steps=5, keep_checkpoints=9))
     for path in (tmp_path / "parts" / "checkpoints").glob("step-*"):
         if path.name != "step-000005":

@@ -109,3 +109,37 @@ def test_an_overflowing_memory_is_a_step_that_is_not_finite(tmp_path: Path) -> N
         run.model.register_forward_pre_hook(lambda module, given: overflow() if module.training else None)
         with pytest.raises(NotFiniteError, match=r"step 1 .*: the fast weights overflowed; training stops here"):
             run.run()
+
+
+def test_a_memory_that_is_not_finite_is_not_carried_on_though_the_loss_is(tmp_path: Path) -> None:
+    with RunDirectory.claim(tmp_path, {}, {}) as directory:
+        run = trainer(
+            directory, replace(TRAINING, steps=8), upkeep=Upkeep(when_not_finite="skip"), say=lambda line: None
+        )
+        calls: list[int] = []
+
+        def overflow(module: Any, given: Any, found: Any) -> Any:
+            calls.append(0)
+            loss, states = found
+            return (
+                (loss, [replace(state, weights=state.weights * math.inf) for state in states])
+                if len(calls) == 6
+                else None
+            )
+
+        run.loss.register_forward_hook(overflow)
+        assert run.run().finished
+    assert [(row["step"], row["skipped"]) for row in rows(tmp_path) if "skipped" in row] == [
+        (3, "the carried memory is not finite")
+    ]
+    assert len(losses(tmp_path)) == 7
+
+
+def test_a_validation_that_is_not_finite_is_noted_and_never_the_best(tmp_path: Path) -> None:
+    with RunDirectory.claim(tmp_path, {}, {}) as directory:
+        run = trainer(directory, replace(TRAINING, steps=6, evaluate_every=2))
+        answers = iter([2.0, math.nan, math.inf])
+        run.hooks = replace(run.hooks, evaluate=lambda interrupted: next(answers))
+        outcome = run.run()
+    assert [row["valid_loss"] for row in rows(tmp_path) if "valid_loss" in row] == [2.0, None, None]
+    assert (outcome.journal.best_step, outcome.journal.best_loss) == (2, 2.0)

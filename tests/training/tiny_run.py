@@ -1,7 +1,9 @@
 """A training run that takes seconds, with everything that could go wrong on resuming: dropout, accumulation, carried
 states, random features, evaluation. Also a process that starts such runs and kills them."""
 
+import contextlib
 import json
+import math
 import os
 import random
 import resource
@@ -157,16 +159,23 @@ def unprivileged(path: Path) -> None:
     train(path)
 
 
-def distributed(path: Path, training: TrainingConfig, dropout: float) -> None:
-    """One of several processes under torchrun."""
+def distributed(path: Path, training: TrainingConfig, dropout: float, poisoned_step: int | None = None) -> None:
+    """One of several processes under torchrun; the last of them may meet a loss that is not finite."""
     torch.set_num_threads(1)
-    model, upkeep = replace(MODEL, dropout=dropout), replace(UPKEEP, keep_checkpoints=99)
-    with World.join("cpu") as world:
+    model = replace(MODEL, dropout=dropout)
+    upkeep = replace(UPKEEP, keep_checkpoints=99, when_not_finite="skip")
+    with World.join("cpu") as world, contextlib.ExitStack() as stack:
+        directory = RunDirectory(path, owner=False)
         if world.first:
-            with RunDirectory.claim(path, {"training": str(training)}, {}) as directory:
-                trainer(directory, training, model=model, world=world, upkeep=upkeep).run()
-        else:
-            trainer(RunDirectory(path, owner=False), training, model=model, world=world, upkeep=upkeep).run()
+            directory = stack.enter_context(RunDirectory.claim(path, {"training": str(training)}, {}))
+        run = trainer(directory, training, model=model, world=world, upkeep=upkeep)
+        if world.rank == world.size - 1:
+            run.loss.register_forward_hook(
+                lambda module, given, found: (
+                    (found[0] * math.nan, found[1]) if run.journal.step + 1 == poisoned_step else None
+                )
+            )
+        run.run()
     print(f"threads left by gloo: {gloo_threads()}", flush=True)
 
 
@@ -182,7 +191,7 @@ if __name__ == "__main__":
         kill_often(Path(folder), int(numbers[0]), int(numbers[1]))
     elif command == "distributed":
         training = replace(TRAINING, steps=int(numbers[0]), accumulation=int(numbers[1]))
-        distributed(Path(folder), training, dropout=float(numbers[2]))
+        distributed(Path(folder), training, float(numbers[2]), *map(int, numbers[3:]))
     elif command == "train":
         torch.set_num_threads(1)
         outcome = train(Path(folder), replace(TRAINING, steps=int(numbers[0])))
