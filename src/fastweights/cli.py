@@ -125,7 +125,7 @@ def report(
     commands.report(results, out, update, figures)
 
 
-def train(options: OmitArgPrefixes[TrainOptions]) -> None:
+def train(options: OmitArgPrefixes[UseAppendAction[TrainOptions]]) -> None:
     """Train a language model, or go on with a run that was stopped: give the same command again."""
     from fastweights.experiments import language_model
 
