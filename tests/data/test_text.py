@@ -79,6 +79,18 @@ def test_a_single_file_is_cut_at_line_ends(tmp_path: Path) -> None:
     assert texts == ["".join(lines[:90]), "".join(lines[90:95]), "".join(lines[95:])]
 
 
+def test_a_file_from_another_system_is_the_same_text(tmp_path: Path) -> None:
+    lines = [f"{number % 7}" for number in range(100)]
+    texts = []
+    for start, end in (("", "\n"), ("\ufeff", "\r\n")):
+        file = tmp_path / f"book{len(end)}.txt"
+        file.write_bytes((start + "".join(line + end for line in lines)).encode())
+        corpus = open_corpus(file, Characters(), tmp_path / "cache")
+        texts.append([corpus.split(name).tolist() for name in ("train", "valid", "test")])
+    assert texts[0] == texts[1]
+    assert [len(split) for split in texts[0]] == [180, 10, 10]
+
+
 def test_one_endless_line_is_cut_in_blocks(tmp_path: Path) -> None:
     file = tmp_path / "text8"
     file.write_text("abcd " * 300_000, encoding="utf-8")

@@ -127,7 +127,7 @@ def _find(folder: Path, split: str) -> Path:
 def _read(path: Path, block: int) -> Iterator[str]:
     """The lines of a file; longer ones in blocks."""
     try:
-        with path.open(encoding="utf-8") as file:
+        with path.open(encoding="utf-8-sig") as file:
             while line := file.readline(block):
                 yield line
     except UnicodeDecodeError as error:
@@ -136,7 +136,8 @@ def _read(path: Path, block: int) -> Iterator[str]:
 
 def _read_share(path: Path, block: int, split: str) -> Iterator[str]:
     """The lines of one split of a file that holds all three."""
-    size, position = path.stat().st_size, 0
+    # Not the size of the file: line ends may be two bytes there, and are one here.
+    size, position = sum(len(line.encode()) for line in _read(path, block)), 0
     bounds = [0.0, *SHARES.values()]
     place = SPLITS.index(split)
     for line in _read(path, block):
