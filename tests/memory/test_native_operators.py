@@ -2,6 +2,7 @@
 
 import copy
 import os
+import shutil
 import subprocess
 import sys
 from typing import Any
@@ -132,6 +133,31 @@ torch.testing.assert_close(compiled(x)[0], layer(x)[0])
 compiled(x)[0].sum().backward()
 """
 
+MODEL = """
+import sys, torch
+from fastweights.models.language_model import LanguageModel, LanguageModelConfig
+
+torch.manual_seed(0)
+model = LanguageModel(LanguageModelConfig(30, 16, 2, num_layers=2, feed_forward_dim=32, dropout=0.0))
+tokens, targets = torch.randint(30, (2, 2, 20))
+compiled = torch.compile(model, fullgraph=True, backend=sys.argv[1])
+
+def gradients(run):
+    return torch.autograd.grad(model.losses(run(tokens)[0], targets).mean(), list(model.parameters()))
+
+for found, expected in zip(gradients(compiled), gradients(model), strict=True):
+    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-6)
+
+model.eval()
+with torch.inference_mode():
+    hidden, states = compiled(tokens[:, :15])
+    expected = model(tokens)[0]
+    torch.testing.assert_close(hidden, expected[:, :15], rtol=1e-4, atol=1e-5)
+    for step in range(15, 20):  # one by one, as in generation
+        hidden, states = compiled(tokens[:, step : step + 1], states)
+        torch.testing.assert_close(hidden[:, 0], expected[:, step], rtol=1e-4, atol=1e-5)
+"""
+
 WORKERS = """
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -163,6 +189,13 @@ def test_other_processes_can_use_the_kernel(script: str) -> None:
 @pytest.mark.parametrize("script", [COMPILED, EXPORTED], ids=["compile", "export"])
 def test_the_whole_operator_can_be_compiled_and_exported(script: str) -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
+
+
+@pytest.mark.parametrize("compiler", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+def test_a_language_model_can_be_compiled_for_training_and_generation(compiler: str) -> None:
+    if compiler == "inductor" and shutil.which("g++") is None:
+        pytest.skip("there is no C++ compiler here")
+    subprocess.run([sys.executable, "-W", "ignore", "-c", MODEL, compiler], check=True, timeout=600)
 
 
 def test_an_instruction_set_that_is_not_there_makes_the_backend_unavailable() -> None:
