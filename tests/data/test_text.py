@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from fastweights.data.text import PUBLIC, open_corpus
-from fastweights.data.token_cache import default_cache
-from fastweights.data.tokenisers import BytePairs, Characters, Words
+from fastweights.data.token_cache import SPLITS, default_cache, write_cache
+from fastweights.data.tokenisers import BytePairs, Characters, Vocabulary, Words
 
 WIKITEXT_2 = Path(os.environ.get("FASTWEIGHTS_WIKITEXT2", "wikitext-2"))
 
@@ -151,6 +151,15 @@ def test_a_build_that_fails_leaves_nothing(folder: Path, tmp_path: Path, monkeyp
     assert list((tmp_path / "cache").iterdir()) == []
     monkeypatch.undo()
     assert len(open_corpus(folder, cache=tmp_path / "cache").train) == 9
+
+
+def test_two_that_build_the_same_cache_at_once_both_get_it(folder: Path, tmp_path: Path) -> None:
+    """The second finds the first one's cache in its place when it is done."""
+    first = open_corpus(folder, cache=tmp_path / "cache")
+    splits = {split: [f"{split}\n"] for split in SPLITS}
+    write_cache(tmp_path / "cache", first.digest, Vocabulary.of(Words(), lambda: ["train valid test\n"]), splits)
+    assert open_corpus(folder, cache=tmp_path / "cache").train.tolist() == first.train.tolist()
+    assert [path.name for path in (tmp_path / "cache").iterdir()] == [first.digest]
 
 
 def test_a_cache_that_is_a_file_is_one_clear_message(folder: Path, tmp_path: Path) -> None:
