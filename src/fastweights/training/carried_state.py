@@ -18,14 +18,16 @@ def state_tensors(states: Sequence[Any]) -> dict[str, Tensor]:
     return {f"{layer}.{name}": x for layer, state in enumerate(states) for name, x in _tensors(state).items()}
 
 
-def states_from_tensors(template: Sequence[Any], tensors: dict[str, Tensor]) -> States:
-    """States like those of `template`, which tell the kinds and the fields, holding the given tensors."""
+def states_from_tensors(template: Sequence[Any], tensors: dict[str, Tensor], rows: int) -> States:
+    """States of so many rows like those of `template`, which tell the kinds and the fields."""
     expected = state_tensors(template)
     if expected.keys() != tensors.keys():
         odd = sorted(expected.keys() ^ tensors.keys())
         raise ValueError(f"states: they are those of another model; only one of the two has {', '.join(odd[:5])}")
     for name, tensor in tensors.items():
-        if tensor.dtype != expected[name].dtype or tensor.dim() != expected[name].dim():
+        wanted = expected[name]
+        fits = (tensor.dtype, tensor.dim(), *tensor.shape[2:]) == (wanted.dtype, wanted.dim(), *wanted.shape[2:])
+        if not fits or len(tensor) != rows:
             raise ValueError(f"states: {name} is that of another model, {tensor.dtype} of shape {tuple(tensor.shape)}")
     return [
         replace(state, **{name: tensors[f"{layer}.{name}"] for name in _tensors(state)})

@@ -1,10 +1,11 @@
 """Where a run is: the counters that a checkpoint keeps beside the tensors."""
 
 import time
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from fastweights.training.checkpoint import CheckpointError
+from fastweights.values import VALUES
 
 
 @dataclass
@@ -12,7 +13,7 @@ class Journal:
     """Updates made, losses not yet logged, the best evaluation, and how long it all took."""
 
     step: int = 0
-    recent_losses: list[float] = field(default_factory=list)
+    recent_losses: tuple[float, ...] = ()
     last_loss: float | None = None
     skipped_in_a_row: int = 0
     evaluated_step: int = 0
@@ -32,16 +33,19 @@ class Journal:
         names = {f.name for f in fields(cls)}
         if not names <= plain.keys():
             raise CheckpointError(f"{source}: state.json lacks {', '.join(sorted(names - plain.keys()))}")
-        return cls(**{name: plain[name] for name in names})
+        try:
+            return VALUES.from_plain(cls, {name: plain[name] for name in names})
+        except ValueError as error:
+            raise CheckpointError(f"{source}: state.json is not what a run writes ({error})") from error
 
     def mean_recent_loss(self) -> float | None:
         """The mean of the losses since this was last asked."""
-        losses, self.recent_losses = self.recent_losses, []
+        losses, self.recent_losses = self.recent_losses, ()
         return sum(losses) / len(losses) if losses else None
 
     def note_loss(self, loss: float) -> None:
         """A step that went well."""
-        self.recent_losses.append(loss)
+        self.recent_losses = (*self.recent_losses, loss)
         self.last_loss, self.skipped_in_a_row = loss, 0
 
     def note_evaluation(self, loss: float | None) -> bool:

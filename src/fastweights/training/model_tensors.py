@@ -52,6 +52,7 @@ def load_optimiser(optimiser: torch.optim.Adam, model: nn.Module, tensors: Tenso
     for name in updated:
         parameter = parameters[name]
         moments = {moment: tensors[f"{name}.{moment}"].to(parameter.device) for moment in MOMENTS}
-        if any(moments[moment].shape != parameter.shape for moment in MOMENTS[1:]):
+        expected = {"step": ((), torch.float32)} | dict.fromkeys(MOMENTS[1:], (tuple(parameter.shape), parameter.dtype))
+        if any((tuple(moments[moment].shape), moments[moment].dtype) != expected[moment] for moment in MOMENTS):
             raise CheckpointError(f"{source}: optim.safetensors is that of another model, {name} has another shape")
         optimiser.state[parameter] = moments

@@ -83,10 +83,14 @@ class RunDirectory:
             os.fsync(file.fileno())
             return os.fstat(file.fileno()).st_size
 
-    def rewind_metrics(self, size: int) -> None:
-        """Forget the lines that were written after a checkpoint."""
-        if self.owner and self.metrics.exists() and self.metrics.stat().st_size > size:
+    def rewind_metrics(self, size: int) -> bool:
+        """Forget the lines that were written after a checkpoint; False if some from before it are missing."""
+        if not self.owner:
+            return True
+        there = self.metrics.stat().st_size if self.metrics.exists() else 0
+        if there > size:
             os.truncate(self.metrics, size)
+        return there >= size
 
     def _start(self, config: Json, environment: Json) -> None:
         for partial in self.path.glob(".*.json.*"):

@@ -87,7 +87,8 @@ class SavedRun:
             load_optimiser(self.optimiser, self.model, checkpoint.optimiser, source)
             if checkpoint.carried:
                 self._restore_states(template(), dict(checkpoint.carried))
-        self.directory.rewind_metrics(self.journal.metrics_bytes)
+        if not self.directory.rewind_metrics(self.journal.metrics_bytes):
+            say(f"{self.directory.metrics}: shorter than when the checkpoint was written; lines are missing there")
 
     def _newest(self, say: Callable[[str], None]) -> Checkpoint | None:
         """The newest good checkpoint as the first process finds it; damaged ones are put aside."""
@@ -109,4 +110,5 @@ class SavedRun:
         for part in range(self.config.accumulation):
             columns = self.config.columns(self.world.rank * self.config.accumulation + part, parts)
             mine = {name: tensor.to(self.world.device) for name, tensor in rows_of(tensors, columns).items()}
-            self.states[part] = [state.clone() for state in states_from_tensors(template, mine)]
+            rows = columns.stop - columns.start
+            self.states[part] = [state.clone() for state in states_from_tensors(template, mine, rows)]

@@ -1,0 +1,94 @@
+"""Checkpoints that are whole but do not belong: of another model or run, or written by something else."""
+
+import hashlib
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from safetensors.torch import load, save
+from tiny_run import MODEL, TRAINING, train
+
+from fastweights.training.checkpoint import CheckpointError
+
+
+def files(path: Path) -> dict[str, bytes]:
+    """Everything in the checkpoints of a run."""
+    return {str(file): file.read_bytes() for file in sorted((path / "checkpoints").rglob("*")) if file.is_file()}
+
+
+def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
+    train(tmp_path, replace(TRAINING, steps=3))
+    for other in (replace(MODEL, model_dim=32), replace(MODEL, num_layers=3)):
+        with pytest.raises(CheckpointError, match="a checkpoint of another model"):
+            train(tmp_path, replace(TRAINING, steps=3), model=other)
+
+
+def test_a_checkpoint_of_another_run_is_refused_though_its_tensors_fit(tmp_path: Path) -> None:
+    training = replace(TRAINING, steps=3)
+    train(tmp_path / "a", training)
+    train(tmp_path / "b", replace(training, seed=2))
+    shutil.rmtree(tmp_path / "b" / "checkpoints")
+    shutil.copytree(tmp_path / "a" / "checkpoints", tmp_path / "b" / "checkpoints")
+    before = files(tmp_path / "b")
+    with pytest.raises(ValueError, match=r"step-000003: a checkpoint of another run than that of .*b/config.json"):
+        train(tmp_path / "b", replace(training, seed=2))
+    assert files(tmp_path / "b") == before
+
+
+def rewritten(checkpoint: Path, name: str, content: bytes) -> None:
+    """Put other content into a file of a checkpoint, with a manifest that agrees."""
+    (checkpoint / name).write_bytes(content)
+    manifest = json.loads((checkpoint / "manifest.json").read_text())
+    manifest["files"][name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    (checkpoint / "manifest.json").write_text(json.dumps(manifest, sort_keys=True, indent=1) + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("model", lambda key, x: {key: x[:-1]}, "a checkpoint of another model"),
+        ("model", lambda key, x: {key: x.double()}, "a checkpoint of another model"),
+        ("model", lambda key, x: {"other": x}, "only one of the two has"),
+        ("optim", lambda key, x: {key: x.double()}, "optim.safetensors is that of another model"),
+        ("optim", lambda key, x: {"other.step": x}, "optim.safetensors is that of another model"),
+        ("carried", lambda key, x: {key: x[:3]}, "is that of another model"),
+        ("carried", lambda key, x: {key: x[..., :-1]}, "is that of another model"),
+        ("carried", lambda key, x: {key: x.double()}, "is that of another model"),
+        ("carried", lambda key, x: {"9.weights": x}, "those of another model; only one of the two has"),
+    ],
+)
+def test_tensors_that_do_not_fit_are_refused_whatever_the_manifest_says(
+    tmp_path: Path, name: str, change: Any, message: str
+) -> None:
+    train(tmp_path, replace(TRAINING, steps=2))
+    checkpoint = tmp_path / "checkpoints" / "step-000002"
+    tensors = load((checkpoint / f"{name}.safetensors").read_bytes())
+    key = max(tensors, key=lambda key: tensors[key].numel())
+    tensors.update({**change(key, tensors.pop(key))})
+    rewritten(checkpoint, f"{name}.safetensors", save({k: x.contiguous() for k, x in tensors.items()}))
+    with pytest.raises(ValueError, match=message):
+        train(tmp_path, replace(TRAINING, steps=2))
+
+
+@pytest.mark.parametrize(
+    "change", [{"recent_losses": "x"}, {"best_loss": []}, {"metrics_bytes": None}, {"seconds": {}}]
+)
+def test_counters_that_are_none_are_refused_whatever_the_manifest_says(tmp_path: Path, change: dict[str, Any]) -> None:
+    train(tmp_path, replace(TRAINING, steps=2))
+    checkpoint = tmp_path / "checkpoints" / "step-000002"
+    state = json.loads((checkpoint / "state.json").read_text()) | change
+    rewritten(checkpoint, "state.json", json.dumps(state).encode())
+    with pytest.raises(CheckpointError, match=f"state.json is not what a run writes .{next(iter(change))}: expected"):
+        train(tmp_path, replace(TRAINING, steps=2))
+
+
+def test_metrics_that_were_lost_are_said_to_be(tmp_path: Path) -> None:
+    train(tmp_path, replace(TRAINING, steps=2))
+    (tmp_path / "metrics.jsonl").unlink()
+    said: list[str] = []
+    train(tmp_path, replace(TRAINING, steps=2), say=said.append)
+    assert len(said) == 1
+    assert "metrics.jsonl: shorter than when the checkpoint was written" in said[0]
