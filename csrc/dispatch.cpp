@@ -74,8 +74,10 @@ void pass_on(void* to, const void* from, const ScanShape& shape, Index element_b
     from ? std::memcpy(to, from, bytes) : std::memset(to, 0, bytes);
 }
 
-void expect(const Sequence& result, const ScanShape& shape, Index columns, Index element_bytes) {
-    const Index last = (shape.batch - 1) * result.batch + (shape.heads - 1) * result.head + (shape.steps - 1) * result.time;
+// Of `call`, a structure with batch, heads and steps.
+template <class Call>
+void expect(const Sequence& result, const Call& call, Index columns, Index element_bytes) {
+    const Index last = (call.batch - 1) * result.batch + (call.heads - 1) * result.head + (call.steps - 1) * result.time;
     if (result.data) ask_for_huge_pages(result.data, (last + columns) * element_bytes);
 }
 
@@ -91,6 +93,13 @@ void expect_results(const ScanBackward& scan, Index element_bytes) {
     expect(scan.grad_queries, scan.shape, scan.shape.key_dim, element_bytes);
     expect(scan.grad_keys, scan.shape, scan.shape.key_dim, element_bytes);
     expect(scan.grad_values, scan.shape, scan.shape.value_dim, element_bytes);
+}
+
+void expect_results(const FeatureMap& call, Index element_bytes) {
+    if (call.grad_inputs.data)
+        expect(call.grad_inputs, call, call.input_dim, element_bytes);
+    else
+        expect(call.features, call, call.nu ? 2 * call.nu * call.input_dim : call.input_dim, element_bytes);
 }
 
 // Tiles of the backward pass: more than one only where heads are few (or very wide), and a function of the shape alone.
@@ -229,6 +238,7 @@ FASTWEIGHTS_EXPORT int fastweights_scan_backward(const ScanBackward* scan, std::
 
 FASTWEIGHTS_EXPORT int fastweights_features(const FeatureMap* call, std::int64_t element_bytes, std::int64_t threads) {
     if (call->batch == 0 || call->heads == 0 || call->steps == 0 || call->input_dim == 0) return 1;
+    fastweights::expect_results(*call, element_bytes);
     const auto& kernels = fastweights::kernels_for(element_bytes);
     constexpr std::int64_t together = 64;
     const std::int64_t pieces = (call->steps + together - 1) / together, tasks = call->batch * call->heads * pieces;

@@ -6,6 +6,8 @@
 //   df = dy  or  df = (dy - Σ dy·y) / Σ f ;   dr[i] = Σ_s df_s[i] r[i - s] + df_s[i + s] r[i + s]
 #pragma once
 
+#include <initializer_list>
+
 #include "scan_forward.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
@@ -55,11 +57,13 @@ class DpfpRow {
             store(grad_features + nu * row_size(half, nu) + i, sum);
         }
         const Real* grad_rectified = grad_features + nu * row_size(half, nu);
-        for (Index i = 0; i < half; ++i) {
-            constexpr Real top = FloatLimits<Real>::root_of_max;
-            const Real up = x[i] <= 0 || x[i] >= top ? Real(0) : grad_rectified[i];
-            const Real down = -x[i] <= 0 || -x[i] >= top ? Real(0) : grad_rectified[half + i];
-            grad_x[i] = shrunk * (up - down);
+        constexpr Real top = FloatLimits<Real>::root_of_max;
+        for (Index i = 0; i < half; i += kLanes<Real>) {
+            const Index count = smaller(kLanes<Real>, half - i);
+            const Vector<Real> value = take(x + i, count), none = {};
+            const Vector<Real> up = value <= 0 ? none : value >= top ? none : load(grad_rectified + i);
+            const Vector<Real> down = -value <= 0 ? none : -value >= top ? none : load(grad_rectified + half + i);
+            put(grad_x + i, shrunk * (up - down), count);
         }
     }
 
@@ -82,18 +86,30 @@ class DpfpRow {
         if (i < width) make(i, &value), store_part(to + i, value, width - i);
     }
 
-    // Returns the power of two that r was multiplied by.
+    static FASTWEIGHTS_INLINE Vector<Real> take(const Real* from, Index count) {
+        return count == kLanes<Real> ? load(from) : load_part(from, count);
+    }
+
+    static FASTWEIGHTS_INLINE void put(Real* to, Vector<Real> value, Index count) {
+        count == kLanes<Real> ? store(to, value) : store_part(to, value, count);
+    }
+
+    // Returns the power of two that r was multiplied by. No branches: signs are nothing to be foreseen.
     Real rectify(const Real* x) {
         constexpr Real top = FloatLimits<Real>::root_of_max;
+        const Vector<Real> none = {}, highest = broadcast(top);
+        Vector<Real> most = {};
+        for (Index part : {0, 1})  // the second half overwrites what the last vector of the first one wrote too much
+            for (Index i = 0; i < half; i += kLanes<Real>) {
+                const Vector<Real> value = take(x + i, smaller(kLanes<Real>, half - i));
+                // comparisons that let NaN through
+                Vector<Real> one = part ? (value > 0 ? none : -value) : (value < 0 ? none : value);
+                one = one > top ? highest : one;
+                most = one > most ? one : most;
+                store(rectified + part * half + i, one);
+            }
         Real largest = 0;
-        for (Index i = 0; i < half; ++i) {
-            // comparisons that let NaN through
-            const Real up = x[i] < 0 ? Real(0) : x[i] > top ? top : x[i];
-            const Real down = x[i] > 0 ? Real(0) : -x[i] > top ? top : -x[i];
-            rectified[i] = up, rectified[half + i] = down;
-            const Real larger = up > down ? up : down;
-            largest = larger > largest ? larger : largest;
-        }
+        for (int lane = 0; lane < kLanes<Real>; ++lane) largest = most[lane] > largest ? most[lane] : largest;
         const Real shrunk = normalised && largest > FloatLimits<Real>::large ? FloatLimits<Real>::shrink : Real(1);
         if (shrunk != 1)
             for (Index i = 0; i < width; ++i) rectified[i] *= shrunk;
