@@ -12,7 +12,7 @@ from benchmarks.operators import check, readable
 from benchmarks.problems import Case
 from benchmarks.timing import Json, Times
 
-STEPS = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+STEPS = (64, 256, 1024, 4096, 16384)
 
 
 @dataclass(frozen=True)

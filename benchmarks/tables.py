@@ -161,6 +161,22 @@ def layer_parts(record: SpeedRecord) -> Table:
     return Table("Inside one layer", ("part", "forward ms", "backward ms", "of the layer"), rows)
 
 
+def feature_maps(record: SpeedRecord) -> Table:
+    """Mapping queries and keys, and how it compares with the scan."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "feature maps"):
+        times = measured["times"]
+        for name in dict.fromkeys(key.partition(":")[0] for key in times):
+            cells = []
+            for what in ("forward", "training"):
+                mapping, scan = best(times, f"{name}: map", what), best(times, f"{name}: scan", what)
+                cells += [milliseconds(mapping), milliseconds(scan), percent(share_of(mapping, scan))]
+            rows.append((name, *cells))
+    parts = [f"{what} {part}" for what in ("forward", "training") for part in ("map ms", "scan ms", "map of scan")]
+    title = "Mapping and normalising queries and keys, and the scan over them, b = 4, h = 8, t = 1024, d = v = 64"
+    return Table(title, ("map", *parts), rows)
+
+
 def share_of(part: float | None, whole: float | None) -> float | None:
     return None if part is None or whole is None else 100 * part / whole
 
@@ -179,5 +195,5 @@ def memory(record: SpeedRecord) -> Table:
 
 def all_tables(record: SpeedRecord) -> Iterable[Table]:
     """Every table that has rows."""
-    made = (operators, lengths, decoding, stacks, layer_parts, memory)
+    made = (operators, lengths, decoding, stacks, feature_maps, layer_parts, memory)
     return [table for make in made if (table := make(record)).rows]

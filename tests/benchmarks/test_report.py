@@ -6,7 +6,7 @@ import pytest
 from benchmarks.figure import draw
 from benchmarks.record import SpeedRecord
 from benchmarks.report import MARKER, details, publish, summary, updated
-from benchmarks.tables import headline, lengths, memory
+from benchmarks.tables import feature_maps, headline, lengths, memory
 
 ENVIRONMENT = {
     "processor": "Abacus",
@@ -51,6 +51,12 @@ def test_time_per_token_is_compared_with_that_of_1024_steps() -> None:
         ("512", "+25 %", "+0 %"),
         ("1024", "+0 %", "+0 %"),
     ]
+
+
+def test_a_map_is_compared_with_its_scan() -> None:
+    measured = {"times": {"DPFP-2: map": times(0.002, 0.003), "DPFP-2: scan": times(0.008, 0.04)}}
+    record = SpeedRecord("full", "", "", ENVIRONMENT, {"feature maps": measured})
+    assert feature_maps(record).rows == [("DPFP-2", "2", "8", "25 %", "3", "40", "8 %")]
 
 
 def test_memory_has_a_column_per_competitor() -> None:
