@@ -1,13 +1,18 @@
 """The demo's report, from records as its runs would leave them."""
 
+from pathlib import Path
+
 import pytest
 
-from fastweights.experiments import demo
+from fastweights.experiments import demo, language_model_demo
+from fastweights.experiments.language_model_demo import Written
 from fastweights.experiments.retrieval import RetrievalRun
 from fastweights.experiments.runs import Records
 from fastweights.reporting.bounds import rank_bound
 from fastweights.reporting.figures.series import feature_dim
 from fastweights.reporting.records import Record
+
+WRITTEN = Written(1_000, 16_384, 12.345, 30.0, "the value of <b> is ...")
 
 
 def record(run: RetrievalRun, loss: float) -> Record:
@@ -50,7 +55,7 @@ def test_what_fits_is_told_by_map(records: Records) -> None:
 
 
 def test_the_report_shows_three_figures_and_judges_the_claims(records: Records) -> None:
-    report = demo.demo_report(demo.capacity_outcomes(records), demo.overwriting_outcomes(records))
+    report = demo.demo_report(demo.capacity_outcomes(records), demo.overwriting_outcomes(records), WRITTEN)
     assert [drawing.name for section in report.sections for drawing in section.drawings] == [
         "memory",
         "figure2",
@@ -59,10 +64,38 @@ def test_the_report_shows_three_figures_and_judges_the_claims(records: Records) 
     verdicts = [row[-1] for row in report.sections[-1].tables[0].rows]
     assert verdicts == ["holds", "holds", "holds", "does not hold"]
     assert "d_key = 32" in report.html()
+    assert "the value of &lt;b&gt; is" in report.html()
+    assert "12.3" in report.html()
 
 
 def test_a_memory_that_held_more_than_its_rank_would_be_noticed(records: Records) -> None:
     run = demo.capacity_runs()["elu", 160]
     wonder = {**records, run: record(run, 0.001)}
-    report = demo.demo_report(demo.capacity_outcomes(wonder), demo.overwriting_outcomes(wonder))
+    report = demo.demo_report(demo.capacity_outcomes(wonder), demo.overwriting_outcomes(wonder), WRITTEN)
     assert report.sections[-1].tables[0].rows[0][-1] == "does not hold"
+
+
+def test_sentences_are_plain_english() -> None:
+    prose = (
+        "The “with” statement wraps a *block* (see below), and then it ends; this is a sentence that is long enough."
+    )
+    grammar = "   with_stmt ::= 'with' with_item ('.' with_item)*: a grammar that goes on and on and on and on."
+    text = f"Heading\n*******\n\n{prose}\n\n{grammar}\n"
+    assert list(language_model_demo.sentences(text)) == [
+        "the with statement wraps a *block* ( see below ) , and then it ends ; this is a sentence that is long enough ."
+    ]
+
+
+def test_the_language_model_is_trained_once_and_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(language_model_demo, "STEPS", 4)
+    monkeypatch.setattr(language_model_demo, "LENGTH", 5)
+    written = language_model_demo.run(tmp_path)
+    assert written.text in capsys.readouterr().out
+    assert written.text.startswith("the value of ")
+    # Two layers of four heads, each with values of 32 under 64 features.
+    assert written.memory == 2 * 4 * 32 * 64
+    again = language_model_demo.run(tmp_path)
+    assert again == written
+    assert "step" not in capsys.readouterr().out

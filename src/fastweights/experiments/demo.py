@@ -1,9 +1,9 @@
-"""The paper in a minute: a memory before and after an overwrite, how much it holds, what each rule learns."""
+"""The paper in a minute: a memory overwritten, how much it holds, what each rule learns, and a tiny language model."""
 
 from dataclasses import replace
 from pathlib import Path
 
-from fastweights.experiments import memory_demo
+from fastweights.experiments import language_model_demo, memory_demo
 from fastweights.experiments.retrieval import PUBLISHED, RetrievalRun, preset
 from fastweights.experiments.runs import Records, load, outcome
 from fastweights.experiments.sweep import sweep
@@ -51,7 +51,9 @@ def run(folder: Path, jobs: int) -> None:
         ("variant", "best loss", "steps"),
         [(OVERWRITING[o.model, o.rule].label, number(o.best), f"{o.steps} ({o.stopped_because})") for o in overwriting],
     )
-    report = demo_report(capacity, overwriting)
+    print("At last a language model with such memories, trained on the help texts that come with Python:")
+    written = language_model_demo.run(folder)
+    report = demo_report(capacity, overwriting, written)
     rows = report.sections[-1].tables[0].rows
     print_table("Claims of the paper", ("claim", "verdict"), [(row[1].partition(". ")[0], row[-1]) for row in rows])
     print(f"The report is in {report.save(folder)}")
@@ -59,6 +61,7 @@ def run(folder: Path, jobs: int) -> None:
     print("          fastweights run overwriting --set num_keys=40          a run of your own")
     print("          fastweights run capacity --set attention.feature_map.nu=3 --set num_keys=120")
     print("          fastweights list                                       every feature map and rule")
+    print(f"          fastweights generate {folder / 'language-model'} --prompt 'an object is'")
 
 
 def runs() -> list[RetrievalRun]:
@@ -106,7 +109,7 @@ def capacity_rows(found: Outcomes) -> list[tuple[str, ...]]:
     return rows
 
 
-def demo_report(capacity: Outcomes, overwriting: Outcomes) -> Report:
+def demo_report(capacity: Outcomes, overwriting: Outcomes, written: language_model_demo.Written) -> Report:
     """What the demo saw, as a page."""
     nothing = Outcomes(())
     theirs = Outcomes(tuple(o for pair in RULES for o in published().where("overwriting", *pair, num_keys=SIZE)))
@@ -141,6 +144,7 @@ def demo_report(capacity: Outcomes, overwriting: Outcomes) -> Report:
                 (f"The paper's setting 2 with S = {SIZE}; each run has at most {MAX_STEPS} steps.",),
                 (figure3(overwriting, theirs, SIZE),),
             ),
+            language_model_demo.section(written),
             Section(
                 "Claims of the paper",
                 (
