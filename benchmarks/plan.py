@@ -56,7 +56,13 @@ def full() -> list[Measurement]:
         plain = size == (64, 64)
         plan += [operator(steps, size, threads=2) for steps in (EVERY_LENGTH if plain else FEW_LENGTHS)]
         plan += [operator(steps, size, threads=1) for steps in (FEW_LENGTHS if plain else (1024,))]
-    plan += [LengthMeasurement(), DecodingMeasurement(), FeatureMapMeasurement(), LayerMeasurement()]
+    plan += [
+        LengthMeasurement(),
+        LengthMeasurement(keeps_memory=True),
+        DecodingMeasurement(),
+        FeatureMapMeasurement(),
+        LayerMeasurement(),
+    ]
     plan += [StackMeasurement(2, 2.0), StackMeasurement(1, 1.5, TELLING_STACKS)]
     plan += [
         MemoryMeasurement(case_of(steps, 64, 64), competitor, training)

@@ -114,8 +114,16 @@ def lengths(record: SpeedRecord) -> Table:
                 here, reference = (per_token(measured, n, what) for n in (steps, "1024"))
                 off = NOTHING if here is None or reference is None else f"{100 * (here / reference - 1):+.0f} %"
                 cells += [microseconds(here), off]
-            rows.append((steps, str(measured["threads"]), *cells))
-    columns = ("t", "threads", "forward µs per token", "against 1024", "training µs per token", "against 1024")
+            rows.append((steps, str(measured["threads"]), *cells, measured["memory"]))
+    columns = (
+        "t",
+        "threads",
+        "forward µs per token",
+        "against 1024",
+        "training µs per token",
+        "against 1024",
+        "memory",
+    )
     return Table("Cost per token by length, native, b = 1, h = 8, k = v = 64", columns, rows)
 
 
