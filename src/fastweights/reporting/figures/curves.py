@@ -98,7 +98,10 @@ def draw_legend(axes: Axes) -> None:
     handles, _ = axes.get_legend_handles_labels()
     if handles:
         corner = (1.01, 1.0)
-        axes.add_artist(axes.legend(loc="upper left", bbox_to_anchor=corner, title="our runs", alignment="left"))
+        names = axes.legend(loc="upper left", bbox_to_anchor=corner, title="our runs", alignment="left")
+        axes.add_artist(names)
+        # What is clipped to the axes, as added artists are, gets no room outside of them.
+        names.set_clip_on(False)
     end = Line2D([], [], linestyle="none", marker="o", markersize=8, label="where a published run ended")
     end.set(markerfacecolor="none", markeredgecolor=GREY)
     axes.legend(handles=[end], loc="lower left", bbox_to_anchor=(1.01, 0.0))
