@@ -36,6 +36,7 @@ class Written:
     memory: int
     """Numbers that its memory holds, after however many words."""
     perplexity: float
+    """The best validation; what it writes comes from the end of its training, when it knows its text better."""
     seconds: float
     text: str
 
@@ -117,7 +118,7 @@ def section(written: Written) -> Section:
             Table(
                 "language-model",
                 "Trained by the demo.",
-                ("parameters", "numbers in its memory", "perplexity per word", "seconds of training", "wrote"),
+                ("parameters", "numbers in its memory", "best perplexity per word, unseen text", "seconds of training", "wrote"),
                 (
                     (
                         f"{written.parameters:,}",
