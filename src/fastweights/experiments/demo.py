@@ -61,7 +61,7 @@ def run(folder: Path, jobs: int) -> None:
     print("          fastweights run overwriting --set num_keys=40          a run of your own")
     print("          fastweights run capacity --set attention.feature_map.nu=3 --set num_keys=120")
     print("          fastweights list                                       every feature map and rule")
-    print("          fastweights train --preset cpu-dpfp-delta --data YOUR_TEXT --out run     a language model of your own")
+    print("          fastweights train --preset cpu-dpfp-delta --data YOUR_TEXT --out run   a language model")
 
 
 def runs() -> list[RetrievalRun]:

@@ -118,7 +118,13 @@ def section(written: Written) -> Section:
             Table(
                 "language-model",
                 "Trained by the demo.",
-                ("parameters", "numbers in its memory", "best perplexity per word, unseen text", "seconds of training", "wrote"),
+                (
+                    "parameters",
+                    "numbers in its memory",
+                    "best perplexity per word, unseen text",
+                    "seconds of training",
+                    "wrote",
+                ),
                 (
                     (
                         f"{written.parameters:,}",
