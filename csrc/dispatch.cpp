@@ -4,7 +4,6 @@
 // however many threads there are.
 #include <cstring>
 
-#include "huge_pages.h"
 #include "scan.h"
 #include "threads.h"
 
@@ -72,34 +71,6 @@ bool nothing_to_do(const ScanShape& shape) {
 void pass_on(void* to, const void* from, const ScanShape& shape, Index element_bytes) {
     const auto bytes = static_cast<std::size_t>(shape.batch * shape.heads * shape.value_dim * shape.key_dim * element_bytes);
     from ? std::memcpy(to, from, bytes) : std::memset(to, 0, bytes);
-}
-
-// Of `call`, a structure with batch, heads and steps.
-template <class Call>
-void expect(const Sequence& result, const Call& call, Index columns, Index element_bytes) {
-    const Index last = (call.batch - 1) * result.batch + (call.heads - 1) * result.head + (call.steps - 1) * result.time;
-    if (result.data) ask_for_huge_pages(result.data, (last + columns) * element_bytes);
-}
-
-void expect_results(const ScanForward& scan, Index element_bytes) {
-    const ScanShape& shape = scan.shape;
-    const Index rows = shape.batch * shape.heads * shape.value_dim * element_bytes;
-    expect(scan.reads, shape, shape.value_dim, element_bytes);
-    if (scan.retrieved) ask_for_huge_pages(scan.retrieved, rows * shape.steps);
-    if (scan.kept) ask_for_huge_pages(scan.kept, rows * shape.key_dim * ((shape.steps - 1) / shape.keep_every));
-}
-
-void expect_results(const ScanBackward& scan, Index element_bytes) {
-    expect(scan.grad_queries, scan.shape, scan.shape.key_dim, element_bytes);
-    expect(scan.grad_keys, scan.shape, scan.shape.key_dim, element_bytes);
-    expect(scan.grad_values, scan.shape, scan.shape.value_dim, element_bytes);
-}
-
-void expect_results(const FeatureMap& call, Index element_bytes) {
-    if (call.grad_inputs.data)
-        expect(call.grad_inputs, call, call.input_dim, element_bytes);
-    else
-        expect(call.features, call, call.nu ? 2 * call.nu * call.input_dim : call.input_dim, element_bytes);
 }
 
 // Tiles of the backward pass: more than one only where heads are few (or very wide), and a function of the shape alone.
@@ -216,7 +187,6 @@ FASTWEIGHTS_EXPORT int fastweights_scan_forward(const ScanForward* scan, std::in
         return 1;
     }
     const auto& kernels = fastweights::kernels_for(element_bytes);
-    fastweights::expect_results(*scan, element_bytes);
     const std::int64_t tiles = kernels.forward_tiles(shape), tasks = shape.batch * shape.heads * tiles;
     return fastweights::share(tasks, fastweights::threads_for(threads, tasks, fastweights::multiply_adds(shape)),
                               kernels.forward_workspace(shape), [&](std::int64_t task, void* workspace) {
@@ -231,14 +201,12 @@ FASTWEIGHTS_EXPORT int fastweights_scan_backward(const ScanBackward* scan, std::
         fastweights::pass_on(scan->grad_weights, scan->grad_final_weights, scan->shape, element_bytes);
         return 1;
     }
-    fastweights::expect_results(*scan, element_bytes);
     return element_bytes == sizeof(double) ? fastweights::scan_backward<double>(*scan, threads)
                                            : fastweights::scan_backward<float>(*scan, threads);
 }
 
 FASTWEIGHTS_EXPORT int fastweights_features(const FeatureMap* call, std::int64_t element_bytes, std::int64_t threads) {
     if (call->batch == 0 || call->heads == 0 || call->steps == 0 || call->input_dim == 0) return 1;
-    fastweights::expect_results(*call, element_bytes);
     const auto& kernels = fastweights::kernels_for(element_bytes);
     constexpr std::int64_t together = 64;
     const std::int64_t pieces = (call->steps + together - 1) / together, tasks = call->batch * call->heads * pieces;

@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "fastweights"
 
 ORDER = (
-    ("native_library", "shapes"),
+    ("native_library", "result_memory", "shapes"),
     ("feature_maps",),
     ("update_rules",),
     ("memory",),

@@ -99,14 +99,6 @@ def rows(x: Tensor) -> Tensor:
     return x if x.shape[-1] == 1 or x.stride(-1) == 1 else x.contiguous()
 
 
-def new_like(x: Tensor) -> Tensor:
-    """Memory for a result, laid out like `x` as far as its last dimension can stay contiguous."""
-    result = torch.empty_like(x)
-    if result.shape[-1] == 1 or result.stride(-1) == 1:
-        return result
-    return torch.empty_like(x, memory_format=torch.contiguous_format)
-
-
 ABSENT = (0, 0, 0, 0)
 
 

@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn.functional import hardtanh
 
 from fastweights import native_library
-from fastweights.native_library import ABSENT, ELEMENT_BYTES, new_like, rows, sequence
+from fastweights.native_library import ABSENT, ELEMENT_BYTES, rows, sequence
+from fastweights.result_memory import empty, empty_like
 
 
 def serves(x: Tensor) -> bool:
@@ -57,7 +58,7 @@ def _call(x: Tensor, nu: int, normalise: bool, mapped: Tensor, gradient: Tensor 
 
 
 def _new_features(x: Tensor, nu: int) -> Tensor:
-    return x.new_empty(*x.shape[:-1], 2 * nu * x.shape[-1] if nu else x.shape[-1])
+    return empty((*x.shape[:-1], 2 * nu * x.shape[-1] if nu else x.shape[-1]), x)
 
 
 def run_forward(x: Tensor, nu: int, normalise: bool) -> Tensor:
@@ -78,14 +79,14 @@ def _(x: Tensor, nu: int, normalise: bool) -> Tensor:
 @torch.library.custom_op("fastweights::features_backward", mutates_args=())
 def features_backward(grad: Tensor, x: Tensor, nu: int, normalise: bool) -> Tensor:
     """The gradient of x."""
-    result = new_like(x)
+    result = empty_like(x)
     _call(rows(x), nu, normalise, rows(grad), result)
     return result
 
 
 @features_backward.register_fake
 def _(grad: Tensor, x: Tensor, nu: int, normalise: bool) -> Tensor:
-    return new_like(x)
+    return empty_like(x)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from fastweights import native_library
-from fastweights.native_library import ELEMENT_BYTES, new_like, rows, sequence
+from fastweights.native_library import ELEMENT_BYTES, rows, sequence
+from fastweights.result_memory import empty, empty_like
 from fastweights.shapes import Keys, Queries, Strengths, Values, Weights
 
 KEEP_EVERY = 128
@@ -62,7 +63,7 @@ def _launch_forward(
     kept: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Reads and final weights; retrieved values and kept states are filled if given."""
-    reads, final = new_like(values), torch.empty_like(weights, memory_format=torch.contiguous_format)
+    reads, final = empty_like(values), torch.empty_like(weights, memory_format=torch.contiguous_format)
     if 0 in weights.shape:
         reads.zero_()
     queries, keys, values, weights = rows(queries), rows(keys), rows(values), weights.contiguous()
@@ -95,8 +96,8 @@ def _new_memory(keys: Tensor, values: Tensor, keep: bool) -> tuple[Tensor, Tenso
     # Those strictly inside the sequence: the first state is an input, the last one a result.
     inside = max(steps - 1, 0) // KEEP_EVERY
     return (
-        values.new_empty((batch, heads, steps, value_dim) if keep else 0),
-        values.new_empty((batch, heads, inside, value_dim, key_dim) if keep else 0),
+        empty((batch, heads, steps, value_dim) if keep else (0,), values),
+        empty((batch, heads, inside, value_dim, key_dim) if keep else (0,), values),
     )
 
 
@@ -130,14 +131,14 @@ def _(
     keep: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     final = torch.empty_like(weights, memory_format=torch.contiguous_format)
-    return new_like(values), final, *_new_memory(keys, values, keep)
+    return empty_like(values), final, *_new_memory(keys, values, keep)
 
 
 def _new_gradients(
     queries: Tensor, keys: Tensor, values: Tensor, erase: Tensor, write: Tensor, weights: Tensor, decay: Tensor | None
 ) -> list[Tensor]:
     """One gradient for each input, laid out like it; an empty one for an absent decay."""
-    gradients = [new_like(x) for x in (queries, keys, values)] + [torch.empty_like(x) for x in (erase, write)]
+    gradients = [empty_like(x) for x in (queries, keys, values)] + [torch.empty_like(x) for x in (erase, write)]
     gradients.append(torch.empty_like(weights, memory_format=torch.contiguous_format))
     gradients.append(erase.new_empty(0) if decay is None else torch.empty_like(decay))
     return gradients
