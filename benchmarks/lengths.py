@@ -1,7 +1,5 @@
 """Is the cost linear in t? One backend on sequences of growing length, all taking turns in one process."""
 
-import ctypes
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -17,31 +15,19 @@ from benchmarks.timing import Json, Times
 STEPS = (64, 256, 1024, 4096, 16384)
 
 
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-
-
-def keep_memory() -> bool:
-    """Tell glibc to keep what is freed: from 32 MiB on it would ask the system for new pages at every call."""
-    if not sys.platform.startswith("linux"):
-        return False
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
-    return mallopt is not None and all(mallopt(what, 2**30) for what in (M_MMAP_THRESHOLD, M_TRIM_THRESHOLD))
-
-
 @dataclass(frozen=True)
 class LengthMeasurement:
-    """One competitor on the same case at every length, with memory from the system or kept from the call before."""
+    """One competitor on the same case at every length."""
 
     threads: int = 2
     seconds: float = 0.4
-    keeps_memory: bool = False
     competitor: str = "native"
     case: Case = Case(1, 8, 0, 64, 64)  # noqa: RUF009  a frozen value
     steps: tuple[int, ...] = STEPS
 
     @property
     def name(self) -> str:
-        return f"length {self.competitor} threads{self.threads}" + " memory kept" * self.keeps_memory
+        return f"length {self.competitor} threads{self.threads}"
 
     @property
     def expected_seconds(self) -> float:
@@ -52,8 +38,7 @@ class LengthMeasurement:
         """Times by number of steps, of the lengths at which the results agree with the oracle."""
         torch.set_num_threads(self.threads)
         competitor = COMPETITORS[self.competitor]
-        memory = "kept" if self.keeps_memory and keep_memory() else "as the system gives it"
-        head = {"batch": self.case.batch, "heads": self.case.heads, "threads": self.threads, "memory": memory}
+        head = {"batch": self.case.batch, "heads": self.case.heads, "threads": self.threads}
         if (reason := competitor.missing()) is not None:
             return {**head, "missing": {self.competitor: reason}, "errors": {}, "refused": [], "times": {}}
         cases = {str(steps): replace(self.case, steps=steps) for steps in self.steps}

@@ -4,6 +4,7 @@ from typing import Protocol
 
 from benchmarks.decoding import DecodingMeasurement
 from benchmarks.feature_maps import FeatureMapMeasurement
+from benchmarks.language_models import GenerationMeasurement, TrainingMeasurement
 from benchmarks.layer_parts import LayerMeasurement
 from benchmarks.lengths import LengthMeasurement
 from benchmarks.operators import OperatorMeasurement
@@ -58,12 +59,12 @@ def full() -> list[Measurement]:
         plan += [operator(steps, size, threads=1) for steps in (FEW_LENGTHS if plain else (1024,))]
     plan += [
         LengthMeasurement(),
-        LengthMeasurement(keeps_memory=True),
         DecodingMeasurement(),
         FeatureMapMeasurement(),
         LayerMeasurement(),
     ]
     plan += [StackMeasurement(2, 2.0), StackMeasurement(1, 1.5, TELLING_STACKS)]
+    plan += [TrainingMeasurement(256), TrainingMeasurement(1024), GenerationMeasurement()]
     plan += [
         MemoryMeasurement(case_of(steps, 64, 64), competitor, training)
         for steps, training in ((1024, True), (16384, False), (16384, True))

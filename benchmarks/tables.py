@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from benchmarks.competitors import COMPETITORS
+from benchmarks.language_models import CONTEXTS, PEER, TOKENS
 from benchmarks.problems import Case
 from benchmarks.record import SpeedRecord
 from benchmarks.timing import Json
@@ -114,16 +115,8 @@ def lengths(record: SpeedRecord) -> Table:
                 here, reference = (per_token(measured, n, what) for n in (steps, "1024"))
                 off = NOTHING if here is None or reference is None else f"{100 * (here / reference - 1):+.0f} %"
                 cells += [microseconds(here), off]
-            rows.append((steps, str(measured["threads"]), *cells, measured["memory"]))
-    columns = (
-        "t",
-        "threads",
-        "forward µs per token",
-        "against 1024",
-        "training µs per token",
-        "against 1024",
-        "memory",
-    )
+            rows.append((steps, str(measured["threads"]), *cells))
+    columns = ("t", "threads", "forward µs per token", "against 1024", "training µs per token", "against 1024")
     return Table("Cost per token by length, native, b = 1, h = 8, k = v = 64", columns, rows)
 
 
@@ -154,6 +147,43 @@ def stacks(record: SpeedRecord) -> Table:
             rows.append((name, str(measured["threads"]), milliseconds(seconds), ratio(softmax, seconds)))
     columns = ("attention", "threads", "training step ms", "faster than softmax")
     return Table("A training step: 4 layers, 256 wide, 8 heads, batch 4, t = 1024", columns, rows)
+
+
+def language_models(record: SpeedRecord) -> Table:
+    """Training steps of the language model for CPUs."""
+    rows = []
+    for measured in record.kind("language-model"):
+        times = measured["times"]
+        softmax, peer = (best(times, name, "training") for name in ("softmax", PEER))
+        for name in times:
+            seconds = best(times, name, "training")
+            speed = NOTHING if seconds is None else f"{TOKENS / seconds:,.0f}"
+            rows.append(
+                (
+                    name,
+                    str(measured["length"]),
+                    str(measured["threads"]),
+                    speed,
+                    ratio(softmax, seconds),
+                    ratio(peer, seconds),
+                )
+            )
+    columns = ("attention", "L", "threads", "words per second", "faster than softmax", "than transformers' rule")
+    return Table(f"Training the language model for CPUs, {TOKENS} words a step in segments of L", columns, rows)
+
+
+def generation(record: SpeedRecord) -> Table:
+    """Time and memory for the next word, by how many words were read before."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "generation"):
+        for name in measured["times"]:
+            model, _, context = name.partition(" after ")
+            first = best(measured["times"], f"{model} after {CONTEXTS[0]}", "word")
+            seconds = best(measured["times"], name, "word")
+            size = f"{measured['bytes'][name] / 2**10:,.0f}"
+            rows.append((model, f"{int(context):,}", milliseconds(seconds), percent(share_of(seconds, first)), size))
+    columns = ("attention", "words before", "ms per word", f"of that after {CONTEXTS[0]}", "state KiB")
+    return Table("Generating with the language model for CPUs", columns, rows)
 
 
 def layer_parts(record: SpeedRecord) -> Table:
@@ -203,5 +233,5 @@ def memory(record: SpeedRecord) -> Table:
 
 def all_tables(record: SpeedRecord) -> Iterable[Table]:
     """Every table that has rows."""
-    made = (operators, lengths, decoding, stacks, feature_maps, layer_parts, memory)
+    made = (operators, lengths, decoding, stacks, language_models, generation, feature_maps, layer_parts, memory)
     return [table for make in made if (table := make(record)).rows]

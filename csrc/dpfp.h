@@ -108,9 +108,8 @@ class DpfpRow {
                 most = one > most ? one : most;
                 store(rectified + part * half + i, one);
             }
-        Real largest = 0;
-        for (int lane = 0; lane < kLanes<Real>; ++lane) largest = most[lane] > largest ? most[lane] : largest;
-        const Real shrunk = normalised && largest > FloatLimits<Real>::large ? FloatLimits<Real>::shrink : Real(1);
+        const bool shrinks = normalised && largest_of_lanes<Real>(most) > FloatLimits<Real>::large;
+        const Real shrunk = shrinks ? FloatLimits<Real>::shrink : Real(1);
         if (shrunk != 1)
             for (Index i = 0; i < width; ++i) rectified[i] *= shrunk;
         for (Index i = 0; i < nu; ++i) rectified[i - nu] = rectified[width + i - nu], rectified[width + i] = rectified[i];

@@ -97,6 +97,23 @@ FASTWEIGHTS_INLINE Real sum_of_lanes(Lanes value) {
         return sum_of_lanes<Real, Count / 2>(add_halves(value, typename LanesUpTo<Count / 2>::type{}));
 }
 
+template <class Whole, int... Lane>
+FASTWEIGHTS_INLINE auto larger_halves(Whole value, Lanes<Lane...>) {
+    const auto lower = __builtin_shufflevector(value, value, Lane...);
+    const auto upper = __builtin_shufflevector(value, value, (Lane + int(sizeof...(Lane)))...);
+    return lower > upper ? lower : upper;
+}
+
+// The largest lane, where none is NaN.
+template <class Real, int Count = kLanes<Real>, class Lanes>
+FASTWEIGHTS_INLINE Real largest_of_lanes(Lanes value) {
+    if constexpr (Count * sizeof(Real) > 16)
+        return largest_of_lanes<Real, Count / 2>(larger_halves(value, typename LanesUpTo<Count / 2>::type{}));
+    Real largest = value[0];
+    for (int lane = 1; lane < Count; ++lane) largest = value[lane] > largest ? value[lane] : largest;
+    return largest;
+}
+
 // Fetch a row into the cache before it is read or written. Always inline, and so must be who calls them: the compiler takes a
 // function that does nothing but fetch for one without effect and leaves it out.
 template <class Real>

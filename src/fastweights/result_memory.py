@@ -52,8 +52,9 @@ def _has_rows(x: Tensor) -> bool:
 
 
 def _is_large(x: Tensor, shape: Sequence[int]) -> bool:
-    # Not for the stand-ins of a compiler, which know shapes only.
-    return _AVAILABLE and type(x) is Tensor and x.device.type == "cpu" and prod(shape) * x.element_size() >= LARGE
+    if not _AVAILABLE or torch.compiler.is_compiling() or type(x) is not Tensor or x.device.type != "cpu":
+        return False
+    return prod(shape) * x.element_size() >= LARGE
 
 
 def _kept_memory(dtype: torch.dtype, shape: Sequence[int], strides: Sequence[int]) -> Tensor:

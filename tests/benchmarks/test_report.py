@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 from benchmarks.figure import draw
+from benchmarks.language_models import PEER
 from benchmarks.record import SpeedRecord
 from benchmarks.report import MARKER, details, publish, summary, updated
-from benchmarks.tables import feature_maps, headline, lengths, memory
+from benchmarks.tables import feature_maps, generation, headline, language_models, lengths, memory
 
 ENVIRONMENT = {
     "processor": "Abacus",
@@ -45,11 +46,11 @@ def test_shares_and_ratios() -> None:
 
 
 def test_time_per_token_is_compared_with_that_of_1024_steps() -> None:
-    measured = {"batch": 1, "threads": 1, "memory": "kept", "times": {"512": times(1.0, 2.0), "1024": times(1.6, 4.0)}}
+    measured = {"batch": 1, "threads": 1, "times": {"512": times(1.0, 2.0), "1024": times(1.6, 4.0)}}
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"length native": measured})
-    assert [(row[0], row[3], row[5], row[6]) for row in lengths(record).rows] == [
-        ("512", "+25 %", "+0 %", "kept"),
-        ("1024", "+0 %", "+0 %", "kept"),
+    assert [(row[0], row[3], row[5]) for row in lengths(record).rows] == [
+        ("512", "+25 %", "+0 %"),
+        ("1024", "+0 %", "+0 %"),
     ]
 
 
@@ -57,6 +58,28 @@ def test_a_map_is_compared_with_its_scan() -> None:
     measured = {"times": {"DPFP-2: map": times(0.002, 0.003), "DPFP-2: scan": times(0.008, 0.04)}}
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"feature maps": measured})
     assert feature_maps(record).rows == [("DPFP-2", "2", "8", "25 %", "3", "40", "8 %")]
+
+
+def test_language_models_are_compared_with_softmax_and_the_peer() -> None:
+    measured = {"length": 256, "threads": 2, "times": {"softmax": times(0, 4.096), PEER: times(0, 8.192)}}
+    record = SpeedRecord("full", "", "", ENVIRONMENT, {"language-model L256": measured})
+    assert language_models(record).rows == [
+        ("softmax", "256", "2", "1,000", "1.0 ×", "2.0 ×"),
+        (PEER, "256", "2", "500", "0.5 ×", "1.0 ×"),
+    ]
+
+
+def test_generation_is_compared_with_the_shortest_context() -> None:
+    seconds = {"softmax after 100": 0.002, "softmax after 10000": 0.009}
+    measured = {
+        "bytes": dict.fromkeys(seconds, 3072),
+        "times": {name: {"word": {"best": value}} for name, value in seconds.items()},
+    }
+    record = SpeedRecord("full", "", "", ENVIRONMENT, {"generation": measured})
+    assert generation(record).rows == [
+        ("softmax", "100", "2", "100 %", "3"),
+        ("softmax", "10,000", "9", "450 %", "3"),
+    ]
 
 
 def test_memory_has_a_column_per_competitor() -> None:

@@ -5,9 +5,10 @@ from itertools import pairwise
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear, log_softmax
+from torch.nn.functional import embedding, linear
 from typing_extensions import override
 
+from fastweights.layers.softmax_loss import log_probabilities, softmax_losses
 from fastweights.shapes import Inputs
 
 Tokens = Int[Tensor, "b t"]
@@ -41,40 +42,30 @@ class AdaptiveEmbedding(nn.Module):
     def losses(self, hidden: Inputs, targets: Tokens) -> Float[Tensor, "b t"]:
         """-log p(target) at every position; a cluster's words are looked at only where a target lies in it."""
         flat, words = hidden.flatten(0, 1), targets.flatten().contiguous()
-        head = self._head(flat)
-        head_size = self.cutoffs[0] if self.cutoffs else self.vocabulary_size
+        (weights, bias), *tails = self._clusters()
         clusters = torch.bucketize(words, torch.tensor(self.cutoffs, device=words.device), right=True)
-        in_head = torch.where(clusters == 0, words, head_size + clusters - 1)
-        losses = -head.gather(1, in_head[:, None])[:, 0]
-        for number, (low, high) in enumerate(self._tails):
+        head_size = self.cutoffs[0] if self.cutoffs else self.vocabulary_size
+        losses = softmax_losses(flat, weights, bias, torch.where(clusters == 0, words, head_size + clusters - 1))
+        for number, (weights, bias) in enumerate(tails):
             rows = (clusters == number + 1).nonzero()[:, 0]
             if rows.numel():
-                tail = _log_softmax(linear(flat[rows], self.table[low:high], self.bias[low:high]))
-                losses = losses.index_add(0, rows, -tail.gather(1, words[rows, None] - low)[:, 0])
+                within = softmax_losses(flat[rows], weights, bias, words[rows] - self.cutoffs[number])
+                losses = losses.index_add(0, rows, within)
         return losses.view(targets.shape)
 
     def log_probabilities(self, hidden: Inputs) -> Float[Tensor, "b t vocabulary"]:
         """log p of every word at every position."""
-        head = self._head(hidden)
+        head, *tails = (log_probabilities(linear(hidden, *cluster)) for cluster in self._clusters())
         if not self.cutoffs:
             return head
-        head_size = self.cutoffs[0]
-        parts = [head[..., :head_size]]
-        for number, (low, high) in enumerate(self._tails):
-            tail = _log_softmax(linear(hidden, self.table[low:high], self.bias[low:high]))
-            parts.append(head[..., head_size + number, None] + tail)
-        return torch.cat(parts, dim=-1)
+        frequent, *clusters = head.split([self.cutoffs[0], *(1 for _ in tails)], dim=-1)
+        return torch.cat([frequent, *(cluster + tail for cluster, tail in zip(clusters, tails, strict=True))], dim=-1)
 
-    @property
-    def _tails(self) -> list[tuple[int, int]]:
-        return list(pairwise((*self.cutoffs, self.vocabulary_size)))
-
-    def _head(self, hidden: Tensor) -> Tensor:
-        """log p of the frequent words, then of the clusters."""
-        size = self.cutoffs[0] if self.cutoffs else self.vocabulary_size
-        weights = torch.cat([self.table[:size], self.cluster_table])
-        return _log_softmax(linear(hidden, weights, torch.cat([self.bias[:size], self.cluster_bias])))
-
-
-def _log_softmax(logits: Tensor) -> Tensor:
-    return log_softmax(logits.to(torch.promote_types(logits.dtype, torch.float32)), dim=-1)
+    def _clusters(self) -> list[tuple[Tensor, Tensor]]:
+        """Weights and biases of the head (frequent words, then clusters) and of each tail."""
+        bounds = (0, *self.cutoffs, self.vocabulary_size)
+        sizes = [high - low for low, high in pairwise(bounds)]
+        # Split, not sliced: the gradient of a slice would be a table of its own, most of it zero.
+        (frequent, *tables), (frequent_bias, *biases) = self.table.split(sizes), self.bias.split(sizes)
+        head = torch.cat([frequent, self.cluster_table]), torch.cat([frequent_bias, self.cluster_bias])
+        return [head, *zip(tables, biases, strict=True)]

@@ -7,6 +7,7 @@ import math
 
 import torch
 from torch import Tensor
+from torch.linalg import vector_norm
 
 from fastweights.memory import FastWeightState
 
@@ -48,7 +49,7 @@ def refuse_gradient_overflow(x: Tensor, projected: Tensor, y: Tensor, after: Fas
         if not gradient.numel() or not all(arrived) or not arrived or not _sum_is_finite(x):
             return
         # A bound on the gradient of the projection's matrix, which sums up products with x.
-        if not (gradient.abs().sum() * x.detach().abs().amax()).isfinite():
+        if not (vector_norm(gradient, 1) * vector_norm(x.detach(), torch.inf)).isfinite():
             raise FloatingPointError(f"the gradients overflowed although all that came in was finite: {ADVICE}")
 
     projected.register_hook(leaving)
