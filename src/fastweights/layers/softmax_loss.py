@@ -25,7 +25,7 @@ def softmax_losses(
     if torch.compiler.is_compiling():
         # A compiler makes one pass of it by itself.
         return -log_probabilities(linear(hidden, weights, bias)).gather(1, targets[:, None])[:, 0]
-    result: Tensor = _SoftmaxLosses.apply(hidden, weights, bias, targets)  # type: ignore[no-untyped-call]
+    result: Tensor = _SoftmaxLosses.apply(hidden, weights, bias, targets)
     return result
 
 
@@ -35,7 +35,7 @@ class _SoftmaxLosses(torch.autograd.Function):
     @staticmethod
     @override
     def forward(ctx: Any, hidden: Tensor, weights: Tensor, bias: Tensor, targets: Tensor) -> Tensor:
-        logits = linear(hidden, weights, bias)
+        logits = _logits(hidden, weights, bias)
         rows = max(1, CHUNK_BYTES // (logits.shape[1] * logits.element_size()))
         chosen = [
             log_probabilities(some).gather(1, words[:, None])[:, 0]
@@ -57,6 +57,12 @@ class _SoftmaxLosses(torch.autograd.Function):
         d_hidden = g * (p @ weights.to(p.dtype)).to(hidden.dtype)
         d_weights, d_bias = p.mT @ (g * hidden).to(p.dtype), gradient.to(p.dtype) @ p
         return d_hidden.to(hidden.dtype), d_weights.to(weights.dtype), d_bias.to(bias.dtype), None
+
+
+def _logits(hidden: Tensor, weights: Tensor, bias: Tensor) -> Tensor:
+    if torch.is_autocast_enabled(hidden.device.type):
+        return linear(hidden, weights, bias)
+    return torch.addmm(bias, hidden, weights.mT, out=empty((len(hidden), len(weights)), hidden))
 
 
 def log_probabilities(logits: Tensor) -> Tensor:
