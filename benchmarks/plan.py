@@ -11,6 +11,7 @@ from benchmarks.operators import OperatorMeasurement
 from benchmarks.peak_memory import MemoryMeasurement
 from benchmarks.problems import Case
 from benchmarks.stacks import StackMeasurement
+from benchmarks.synthetic import SyntheticMeasurement
 from benchmarks.timing import Json
 
 SIZES = ((16, 16), (64, 64), (128, 64), (384, 64))
@@ -64,7 +65,7 @@ def full() -> list[Measurement]:
         LayerMeasurement(),
     ]
     plan += [StackMeasurement(2, 2.0), StackMeasurement(1, 1.5, TELLING_STACKS)]
-    plan += [TrainingMeasurement(256), TrainingMeasurement(1024), GenerationMeasurement()]
+    plan += [TrainingMeasurement(256), TrainingMeasurement(1024), GenerationMeasurement(), SyntheticMeasurement()]
     plan += [
         MemoryMeasurement(case_of(steps, 64, 64), competitor, training)
         for steps, training in ((1024, True), (16384, False), (16384, True))

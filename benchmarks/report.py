@@ -7,7 +7,7 @@ from pathlib import Path
 
 from benchmarks.figure import draw
 from benchmarks.record import SpeedRecord
-from benchmarks.tables import all_tables, decoding, headline, stacks
+from benchmarks.tables import all_tables, decoding, headline, language_models, stacks
 from fastweights.reporting.records import write_text
 from fastweights.reporting.report import fill_markers
 from fastweights.reporting.terminal import print_table
@@ -62,6 +62,13 @@ def sentences(record: SpeedRecord) -> list[str]:
         said.append(
             f"A training step of a 4-layer, 256-wide stack at t = 1024 takes {named['delta, DPFP-1'][2]} ms with the "
             f"delta rule and DPFP-1, {named['delta, DPFP-1'][3]} faster than with softmax attention."
+        )
+    trained = {row[:3]: row for row in language_models(record).rows}
+    if short := trained.get(("delta, DPFP-1", "256", "2")):
+        said.append(
+            f"The language model for CPUs trains on {short[3]} words per second, embedding and softmax included: "
+            f"{short[4]} faster than with softmax attention in segments of 256 words"
+            + (f", {long[4]} in segments of 1024." if (long := trained.get(("delta, DPFP-1", "1024", "2"))) else ".")
         )
     return said
 

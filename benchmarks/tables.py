@@ -7,7 +7,9 @@ from benchmarks.competitors import COMPETITORS
 from benchmarks.language_models import CONTEXTS, PEER, TOKENS
 from benchmarks.problems import Case
 from benchmarks.record import SpeedRecord
+from benchmarks.synthetic import CASES
 from benchmarks.timing import Json
+from fastweights.experiments.retrieval import PROTOCOLS
 
 NOTHING = "–"
 
@@ -186,6 +188,28 @@ def generation(record: SpeedRecord) -> Table:
     return Table("Generating with the language model for CPUs", columns, rows)
 
 
+def synthetic(record: SpeedRecord) -> Table:
+    """Steps and evaluations of the synthetic experiments."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "synthetic"):
+        times = measured["times"]
+        for case in CASES:
+            step = best(times, f"{case.label}: step", "step")
+            evaluations = [best(times, f"{case.label}: {name}", "evaluation") for name in PROTOCOLS]
+            if step is not None:
+                published = None if case.published is None else case.published / 1e3
+                cells = (milliseconds(step), milliseconds(published), ratio(published, step))
+                rows.append((case.label, *cells, *map(milliseconds, evaluations)))
+    columns = (
+        "setting, model, rule, S",
+        "step ms",
+        "published code's",
+        "faster",
+        *(f"evaluation ms, {name}" for name in PROTOCOLS),
+    )
+    return Table("The synthetic experiments, batch 32 (tanh: 128), 2 threads", columns, rows)
+
+
 def layer_parts(record: SpeedRecord) -> Table:
     """Where the time of a layer goes."""
     rows = []
@@ -233,5 +257,16 @@ def memory(record: SpeedRecord) -> Table:
 
 def all_tables(record: SpeedRecord) -> Iterable[Table]:
     """Every table that has rows."""
-    made = (operators, lengths, decoding, stacks, language_models, generation, feature_maps, layer_parts, memory)
+    made = (
+        operators,
+        lengths,
+        decoding,
+        stacks,
+        language_models,
+        generation,
+        synthetic,
+        feature_maps,
+        layer_parts,
+        memory,
+    )
     return [table for make in made if (table := make(record)).rows]

@@ -43,7 +43,8 @@ class TrainingDisplay:
         ]
         if progress.valid_loss is not None:
             parts.append(f"valid perplexity {exp(progress.valid_loss):.1f}")
-        parts.append(f"{progress.tokens_per_second:,.0f} {self.unit}s/s")
+        if progress.tokens_per_second:
+            parts.append(f"{progress.tokens_per_second:,.0f} {self.unit}s/s")
         if progress.seconds_left is not None:
             parts.append(f"{duration(progress.seconds_left)} left")
         self._show("  ".join(parts), last=progress.step == progress.steps)

@@ -1,0 +1,77 @@
+"""What a training step and an evaluation of the synthetic experiments cost.
+
+A step is everything: drawing the data, forward, backward and Adam. That the model computes what its plain form does is
+tested in float64 in tests/models.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import NamedTuple
+
+import torch
+
+from benchmarks.gemm import race_with_yardstick
+from benchmarks.timing import Json, Times, stopwatch
+from fastweights.evaluation.retrieval import evaluate
+from fastweights.experiments.retrieval import PROTOCOLS, preset
+from fastweights.experiments.retrieval_training import Training
+
+
+class SyntheticCase(NamedTuple):
+    """A model, a rule and a number of keys."""
+
+    setting: str
+    model: str
+    rule: str
+    num_keys: int
+    published: float | None = None
+    """Milliseconds that a step of the published code takes on a machine of two cores."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.setting}, {self.model}, {self.rule}, {self.num_keys}"
+
+
+CASES = (
+    SyntheticCase("overwriting", "dpfp1", "delta", 20, 53),
+    SyntheticCase("overwriting", "dpfp1", "delta", 100, 562),
+    SyntheticCase("overwriting", "dpfp1", "delta", 200, 2824),
+    SyntheticCase("overwriting", "elu", "delta", 200),
+    SyntheticCase("overwriting", "dpfp1", "schlag2021", 100),
+    SyntheticCase("overwriting", "tanh", "schlag2021", 20),
+    SyntheticCase("capacity", "dpfp3", "sum", 300, 103),
+    SyntheticCase("capacity", "dpfp3", "sum", 600, 366),
+    SyntheticCase("capacity", "elu", "sum", 600),
+    SyntheticCase("capacity", "softmax", "sum", 600),
+    SyntheticCase("capacity", "favor128", "sum", 140),
+)
+
+
+@dataclass(frozen=True)
+class SyntheticMeasurement:
+    """Seconds per training step and per evaluation by each protocol."""
+
+    threads: int = 2
+    seconds: float = 0.4
+    cases: tuple[SyntheticCase, ...] = CASES
+
+    name = "synthetic"
+    expected_seconds = 40.0
+
+    def run(self) -> Json:
+        """Times of all cases in turns."""
+        torch.set_num_threads(self.threads)
+        calls: dict[str, Callable[[], Times]] = {}
+        for case in self.cases:
+            run = preset(case.setting, case.model, case.rule, case.num_keys)  # type: ignore[arg-type]
+            # Nothing but steps: no evaluation falls due.
+            training = Training(replace(run, evaluate_every=10**9, max_steps=10**9))
+            calls[f"{case.label}: step"] = stopwatch("step", training.advance)
+            for name, protocol in PROTOCOLS.items():
+                scored = partial(
+                    evaluate, training.model, training.task, protocol, chunk_size=run.batch_size, seed=1, step=1
+                )
+                calls[f"{case.label}: {name}"] = stopwatch("evaluation", scored)
+        times, yardstick = race_with_yardstick(calls, self.seconds)
+        return {"threads": self.threads, **yardstick, "missing": {}, "errors": {}, "refused": [], "times": times}
