@@ -60,7 +60,8 @@ def figure4(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
         "figure4",
         draw(9.2, 4.5, fill),
         f"Learning curves with S = {num_keys} associations (Figure 4 of the paper). Open symbols: where "
-        "the published runs ended; dotted: the rank bound of each feature map.",
+        "the published runs ended; dotted: the rank bound of each feature map"
+        + ("; thin lines: the same model with other seeds." if len({run.seed for run in ours}) > 1 else "."),
         "Learning curves: each linear memory settles on its rank bound, softmax goes towards zero.",
     )
 
