@@ -86,6 +86,16 @@ def test_carried_segments_equal_one_long_pass(name: str, length: int) -> None:
     assert carried.loss == pytest.approx(whole.loss, rel=1e-10)
 
 
+@pytest.mark.parametrize("reach", [1, 7, 19, 20, 100])
+def test_a_memory_reaches_back_to_where_it_was_emptied(reach: int) -> None:
+    model = model_with(ATTENTIONS["delta"]).eval()
+    emptied = evaluate(model, TOKENS, IndependentSegments(reach))
+    carried = evaluate(model, TOKENS, CarriedState(6, reach, 2))
+    assert emptied is not None
+    assert carried is not None
+    assert carried.loss == pytest.approx(emptied.loss, rel=1e-10)
+
+
 def test_transformer_xl_carries_its_memory_too() -> None:
     model = model_with(RelativeChoice(memory_length=200), positions=False).eval()
     whole = evaluate(model, TOKENS, IndependentSegments(len(TOKENS)))
@@ -104,6 +114,10 @@ def test_transformer_xl_carries_its_memory_too() -> None:
         SlidingWindow(6, 6, 1),
         IndependentSegments(6, 2),
         CarriedState(6),
+        CarriedState(6, 12),
+        CarriedState(6, 13, 2),
+        CarriedState(6, 4),
+        CarriedState(6, 1000),
     ],
 )
 def test_every_target_is_scored_once(context: Context, targets: int) -> None:
@@ -138,5 +152,7 @@ def test_wrong_sizes_are_refused() -> None:
         SlidingWindow(8, 9)
     with pytest.raises(ValueError, match="at least 1"):
         CarriedState(0)
+    with pytest.raises(ValueError, match="reach: expected at least 1 token, got 0"):
+        CarriedState(5, 0)
     with pytest.raises(ValueError, match="nothing to predict"):
         evaluate(model_with(ATTENTIONS["delta"]), TOKENS[:1], CarriedState(5))

@@ -10,13 +10,13 @@ import pytest
 from fastweights.data.text import PUBLIC, Corpus, PublicCorpus, open_corpus
 from fastweights.data.tokenisers import Words
 from fastweights.evaluation import perplexity
-from fastweights.evaluation.perplexity import SlidingWindow
+from fastweights.evaluation.perplexity import IndependentSegments, SlidingWindow
 from fastweights.experiments import language_model_records, tables
 from fastweights.experiments.language_model_options import TableOptions
-from fastweights.experiments.language_model_records import carry_out, context_of, load, name_of, perplexities
+from fastweights.experiments.language_model_records import carry_out, context_of, load, name_of, perplexities, reaches
 from fastweights.experiments.language_model_run import load_run, preset_run
 from fastweights.experiments.paper_report import paper_report
-from fastweights.experiments.tables import TABLES, perplexity_table, train_tables
+from fastweights.experiments.tables import TABLES, perplexity_table, report, train_tables
 from fastweights.experiments.training_display import TrainingDisplay
 from fastweights.models.presets import PRESETS
 from fastweights.reporting.perplexities import PAPER, Perplexities, Perplexity
@@ -55,6 +55,23 @@ def test_every_model_of_every_table_is_a_preset() -> None:
             assert all(PAPER.get(size, model) is not None for model in table.models.values())
     assert TABLES["table2"].presets("paper")[5] == "medium-transformer"
     assert not PRESETS["cpu-linear-delta-nopos-carried"].model.positions
+
+
+def test_the_record_of_a_carried_memory_says_how_far_it_reaches(text: Path, tmp_path: Path) -> None:
+    results, given = tmp_path / "results", corpus(text)
+    assert carry_out("cpu-linear-delta-nopos-carried", given, results, world=World(), display=QUIET, source=str(text))
+    ((run, record),) = load(results).items()
+    name = name_of("cpu-linear-delta-nopos-carried", run)
+    model, _, _ = load_run(run_directory(results, name) / "model")
+    emptied = perplexity.evaluate(model, given.valid, IndependentSegments(8))
+    assert emptied is not None
+    assert record.result["reach"].keys() == {"8", "32", "128", "512", "2048"}
+    assert record.result["reach"]["8"] == pytest.approx(emptied.loss, rel=1e-5)
+    (reach,) = reaches({run: record}).values()
+    assert reach[8] == pytest.approx(math.exp(emptied.loss), rel=1e-5)
+    assert reach[len(given.valid) - 1] == pytest.approx(math.exp(record.result["valid"]["loss"]), rel=1e-9)
+    assert [drawing.name for drawing in report("table4", {run: record}).drawings] == ["reach"]
+    assert report("table4", {}).drawings == ()
 
 
 def test_a_record_holds_what_the_model_scores(text: Path, tmp_path: Path) -> None:

@@ -124,22 +124,41 @@ class IndependentSegments(Context):
 
 @dataclass(frozen=True)
 class CarriedState(Context):
-    """One pass over the whole stream in segments of `length`, the memory carried from each to the next (Table 4)."""
+    """One pass over the stream in segments of `length`, the memory carried from each to the next (Table 4).
+
+    It starts empty, and is emptied again after every `reach` tokens if that is given.
+    """
 
     length: int
+    reach: int | None = None
+    batch_size: int = 32
+    """Stretches between two empty memories that are read side by side."""
 
     def __post_init__(self) -> None:
-        _check_sizes(self.length, 1)
+        _check_sizes(self.length, self.batch_size)
+        if self.reach is not None and self.reach < 1:
+            raise ValueError(f"reach: expected at least 1 token, got {self.reach}")
 
     @override
     def pieces(self, targets: int) -> Iterator[Piece]:
-        for start in range(0, targets, self.length):
-            length = min(self.length, targets - start)
-            yield Piece(range(start, start + 1), length, length, continues=start > 0)
+        reach = min(self.reach or targets, targets)
+        whole, rest = divmod(targets, reach)
+        for done in range(0, whole, self.batch_size):
+            yield from self._stretches(done * reach, min(self.batch_size, whole - done), reach)
+        if rest:
+            yield from self._stretches(whole * reach, 1, rest)
+
+    def _stretches(self, first: int, count: int, reach: int) -> Iterator[Piece]:
+        """So many stretches of `reach` tokens from `first` on, segment by segment."""
+        for start in range(0, reach, self.length):
+            length = min(self.length, reach - start)
+            starts = range(first + start, first + start + (count - 1) * reach + 1, reach)
+            yield Piece(starts, length, length, continues=start > 0)
 
     @override
     def __str__(self) -> str:
-        return f"memory carried over the whole text, segments of {self.length}"
+        far = "the whole text" if self.reach is None else f"stretches of {self.reach}"
+        return f"memory carried over {far}, segments of {self.length}"
 
 
 def evaluate(

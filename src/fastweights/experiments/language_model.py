@@ -137,7 +137,7 @@ def _context(options: EvaluateOptions, run: LanguageModelRun) -> Context:
     if kind == "auto":
         kind = "carried" if run.training.carry_state else "sliding"
     if kind == "carried":
-        return CarriedState(length)
+        return CarriedState(length, options.reach, options.batch_size)
     if kind == "segments":
         return IndependentSegments(length, options.batch_size)
     return SlidingWindow(length, options.stride, options.batch_size)

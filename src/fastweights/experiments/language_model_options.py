@@ -47,6 +47,8 @@ class EvaluateOptions:
     """Steps that a sliding window moves; 1 is the paper's evaluation, more is faster."""
     length: int | None = None
     """Tokens of a window or segment; by default that of the training."""
+    reach: int | None = None
+    """Tokens after which a carried memory is emptied; by default it never is."""
     batch_size: int = 32
     limit: int | None = None
     """Only the first so many tokens of the split."""

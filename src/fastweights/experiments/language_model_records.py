@@ -9,6 +9,7 @@ Several processes given the same command share the work: each takes the first ru
 
 import hashlib
 import json
+import math
 import signal
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -28,6 +29,7 @@ from fastweights.experiments.language_model_run import (
 )
 from fastweights.experiments.training_display import TrainingDisplay
 from fastweights.models.presets import PRESETS
+from fastweights.reporting.figures.reach import Reach
 from fastweights.reporting.perplexities import Perplexities, Perplexity
 from fastweights.reporting.records import (
     Record,
@@ -47,6 +49,9 @@ TEXTS = {"cpu": "wikitext-2", "small": "wikitext-103", "medium": "wikitext-103"}
 """What the models of each size are trained on for the tables."""
 STRIDES = {"cpu": 64, "small": 1, "medium": 1}
 """How far the window moves: by 1 in the paper; further where a few cores have to do it."""
+
+REACHES = (1, 4, 16, 64, 256)
+"""Segments after which the memory of a model with carried memory is emptied, to see how far back it is of use."""
 
 LanguageModelRecords = Mapping[LanguageModelRun, Record]
 
@@ -115,6 +120,17 @@ def measure(preset: str, path: Path, corpus: Corpus, world: World, display: Trai
             assert score is not None
             scores[split] = rounded(asdict(score))
             display.say(f"{preset}: {split} perplexity {score.perplexity:.2f} ({context})")
+        if run.training.carry_state:
+            length = run.training.segment_length
+            scores["reach"] = {}
+            for segments in REACHES:
+                reaching = CarriedState(length, segments * length)
+                score = perplexity.evaluate(
+                    model, corpus.split("valid"), reaching, device=world.device, on_progress=display.count
+                )
+                assert score is not None
+                scores["reach"][str(segments * length)] = rounded(score.loss)
+                display.say(f"{preset}: valid perplexity {score.perplexity:.2f} ({reaching})")
     return scores
 
 
@@ -136,6 +152,18 @@ def preset_of(run: LanguageModelRun) -> str | None:
         if run == described(preset, vocabulary_size, run.text):
             return preset
     return None
+
+
+def reaches(records: LanguageModelRecords) -> dict[str, Reach]:
+    """How far back carried memories are of use, by the name of the model, at the size for CPUs."""
+    found = {}
+    for run, record in records.items():
+        preset = preset_of(run)
+        if preset is not None and size_of(preset) == "cpu" and "reach" in record.result:
+            losses = {int(words): loss for words, loss in record.result["reach"].items()}
+            losses[record.result["valid"]["tokens"]] = record.result["valid"]["loss"]
+            found[preset.partition("-")[2]] = {words: math.exp(losses[words]) for words in sorted(losses)}
+    return found
 
 
 def perplexities(records: LanguageModelRecords) -> Perplexities:

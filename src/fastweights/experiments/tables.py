@@ -12,9 +12,12 @@ from fastweights.experiments.language_model_records import (
     LanguageModelRecords,
     carry_out,
     perplexities,
+    reaches,
     size_of,
 )
 from fastweights.experiments.training_display import TrainingDisplay
+from fastweights.reporting.figures.drawing import Drawing
+from fastweights.reporting.figures.reach import reach_figure
 from fastweights.reporting.figures.rules import rules_figure
 from fastweights.reporting.perplexities import PAPER, Perplexities
 from fastweights.reporting.report import Section, Table
@@ -114,7 +117,11 @@ def report(name: str, records: LanguageModelRecords) -> Section:
     """A table of the paper with our perplexities beside its own."""
     table = TABLES[name]
     ours = perplexities(records)
-    drawings = (rules_figure(ours),) if name == "table2" and ours.found.get("cpu") else ()
+    drawings: tuple[Drawing, ...] = ()
+    if name == "table2" and ours.found.get("cpu"):
+        drawings = (rules_figure(ours),)
+    if name == "table4" and (carried := reaches(records)):
+        drawings = (reach_figure(carried),)
     return Section(table.title, (table.text,), drawings, (perplexity_table(table, ours),))
 
 
