@@ -156,7 +156,7 @@ def preset_of(run: LanguageModelRun) -> str | None:
 
 def reaches(records: LanguageModelRecords) -> dict[str, Reach]:
     """How far back carried memories are of use, by the name of the model, at the size for CPUs."""
-    found = {}
+    found: dict[str, Reach] = {}
     for run, record in records.items():
         preset = preset_of(run)
         if preset is not None and size_of(preset) == "cpu" and "reach" in record.result:
