@@ -147,7 +147,7 @@ class GenerationMeasurement:
     """Seconds per generated word after so many words of context, and what the model then remembers, in bytes."""
 
     threads: int = 1
-    seconds: float = 1.0
+    seconds: float = 3.0
     contexts: tuple[int, ...] = CONTEXTS
 
     name = "generation"
