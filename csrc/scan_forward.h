@@ -134,6 +134,10 @@ void forward_columns(const HeadForward<Real>& head, Real* tile) {
         const Index later = smaller(step + 8, head.steps - 1);
         fetch_to_write(head.reads + later * head.read_step, width);
         if (head.retrieved) fetch_to_write(head.retrieved + later * head.value_dim, width);
+        // Long inputs come from memory, and the processor foresees nothing beyond the end of a page.
+        fetch_to_read(head.keys + later * head.key_step, head.key_dim);
+        fetch_to_read(head.queries + later * head.query_step, head.key_dim);
+        fetch_to_read(head.values + later * head.value_step, head.columns);
         const Real* key = head.keys + step * head.key_step;
         const Real* next_key = step + 1 < head.steps ? key + head.key_step : key;
         write_read_retrieve<Real, Vectors, Decay>(tile, head.key_dim, key, head.queries + step * head.query_step, next_key, decay,
