@@ -1,7 +1,7 @@
 """Memory for the results of the kernels; what large ones leave behind is kept for the next call.
 
 The system hands out new memory page by page as it is first written, which takes half as long as computing what a scan
-writes there. For results up to 32 MiB malloc keeps what was freed; larger ones it takes from the system at every call.
+writes there. For results of more than 32 MiB malloc asks the system at every call, and of smaller ones it often does.
 """
 
 import ctypes
@@ -52,6 +52,7 @@ def _has_rows(x: Tensor) -> bool:
 
 
 def _is_large(x: Tensor, shape: Sequence[int]) -> bool:
+    # Not for the stand-ins of a compiler, which have a shape and no memory.
     if not _AVAILABLE or torch.compiler.is_compiling() or type(x) is not Tensor or x.device.type != "cpu":
         return False
     return prod(shape) * x.element_size() >= LARGE

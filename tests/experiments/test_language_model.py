@@ -161,6 +161,7 @@ def test_ways_of_giving_context(text: Path, capsys: pytest.CaptureFixture[str]) 
     run = EvaluateOptions(text.parent / "run", "valid", cache=text.parent / "cache", device="cpu")
     for asked, words in [
         (run, "memory carried over the whole text, segments of 8"),
+        (replace(run, reach=24), "memory carried over stretches of 24, segments of 8"),
         (replace(run, context="segments", length=5), "independent segments of 5"),
         (replace(run, context="sliding", stride=4), "sliding window of 8, stride 4"),
         (
@@ -172,6 +173,8 @@ def test_ways_of_giving_context(text: Path, capsys: pytest.CaptureFixture[str]) 
         assert words in " ".join(capsys.readouterr().out.split())
     lines = (text.parent / "run" / "evaluations.jsonl").read_text().splitlines()
     assert [json.loads(line)["tokens"] for line in lines][-1] == 19
+    with pytest.raises(ValueError, match="reach: only a carried memory has one, not sliding context"):
+        evaluate(replace(run, context="sliding", reach=24))
 
 
 @pytest.mark.parametrize("name", PRESETS)

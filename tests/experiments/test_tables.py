@@ -137,6 +137,10 @@ def test_a_record_without_perplexities_is_refused(text: Path, tmp_path: Path) ->
     carry_out("cpu-transformer", given, results, world=World(), display=QUIET, source=str(text))
     (path,) = (results / "records").iterdir()
     fields = json.loads(path.read_text())
+    for reach in ([], {"far": 5.0}, {"256": "low"}):
+        path.write_text(json.dumps(fields | {"result": fields["result"] | {"reach": reach}}))
+        with pytest.raises(ValueError, match="'reach' is not a table of words and losses"):
+            load(results)
     del fields["result"]["test"]
     path.write_text(json.dumps(fields))
     with pytest.raises(ValueError, match="no losses of valid and test"):

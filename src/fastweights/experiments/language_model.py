@@ -136,6 +136,8 @@ def _context(options: EvaluateOptions, run: LanguageModelRun) -> Context:
     kind = options.context
     if kind == "auto":
         kind = "carried" if run.training.carry_state else "sliding"
+    if options.reach is not None and kind != "carried":
+        raise ValueError(f"reach: only a carried memory has one, not {kind} context; possible: --context carried")
     if kind == "carried":
         return CarriedState(length, options.reach, options.batch_size)
     if kind == "segments":

@@ -9,7 +9,6 @@ Several processes given the same command share the work: each takes the first ru
 
 import hashlib
 import json
-import math
 import signal
 from collections.abc import Mapping
 from contextlib import nullcontext
@@ -19,7 +18,7 @@ from typing import Any
 
 from fastweights.data.text import PUBLIC, Corpus
 from fastweights.evaluation import perplexity
-from fastweights.evaluation.perplexity import CarriedState, Context, SlidingWindow
+from fastweights.evaluation.perplexity import CarriedState, Context, Score, SlidingWindow
 from fastweights.experiments.language_model_run import (
     LanguageModelRun,
     described,
@@ -30,7 +29,7 @@ from fastweights.experiments.language_model_run import (
 from fastweights.experiments.training_display import TrainingDisplay
 from fastweights.models.presets import PRESETS
 from fastweights.reporting.figures.reach import Reach
-from fastweights.reporting.perplexities import Perplexities, Perplexity
+from fastweights.reporting.perplexities import Perplexities, Perplexity, perplexity_of
 from fastweights.reporting.records import (
     Record,
     exclusive,
@@ -72,6 +71,9 @@ def load(results: Path) -> dict[LanguageModelRun, Record]:
             raise ValueError(f"{path}: corrupted record, {error}") from error
         if not all(is_number(record.result.get(split, {}).get("loss", "missing")) for split in ("valid", "test")):
             raise ValueError(f"{path}: corrupted record, 'result' has no losses of valid and test")
+        reach = record.result.get("reach", {})
+        if not isinstance(reach, dict) or not all(key.isdecimal() and is_number(reach[key]) for key in reach):
+            raise ValueError(f"{path}: corrupted record, 'reach' is not a table of words and losses")
     return records
 
 
@@ -110,27 +112,21 @@ def measure(preset: str, path: Path, corpus: Corpus, world: World, display: Trai
     """Losses of the best checkpoint on valid and test, with the context that the model was trained with."""
     model, run, checkpoint = load_run(path)
     model.to(world.device)
-    context = context_of(preset, run)
+
+    def scored(split: str, context: Context) -> Score:
+        score = perplexity.evaluate(model, corpus.split(split), context, device=world.device, on_progress=display.count)
+        assert score is not None
+        display.say(f"{preset}: {split} perplexity {score.perplexity:.2f} ({context})")
+        return score
+
     scores: dict[str, Any] = {"evaluated_step": checkpoint.step}
     with display.shown():
         for split in ("valid", "test"):
-            score = perplexity.evaluate(
-                model, corpus.split(split), context, device=world.device, on_progress=display.count
-            )
-            assert score is not None
-            scores[split] = rounded(asdict(score))
-            display.say(f"{preset}: {split} perplexity {score.perplexity:.2f} ({context})")
+            scores[split] = rounded(asdict(scored(split, context_of(preset, run))))
         if run.training.carry_state:
             length = run.training.segment_length
-            scores["reach"] = {}
-            for segments in REACHES:
-                reaching = CarriedState(length, segments * length)
-                score = perplexity.evaluate(
-                    model, corpus.split("valid"), reaching, device=world.device, on_progress=display.count
-                )
-                assert score is not None
-                scores["reach"][str(segments * length)] = rounded(score.loss)
-                display.say(f"{preset}: valid perplexity {score.perplexity:.2f} ({reaching})")
+            contexts = [CarriedState(length, segments * length) for segments in REACHES]
+            scores["reach"] = {str(context.reach): rounded(scored("valid", context).loss) for context in contexts}
     return scores
 
 
@@ -162,7 +158,7 @@ def reaches(records: LanguageModelRecords) -> dict[str, Reach]:
         if preset is not None and size_of(preset) == "cpu" and "reach" in record.result:
             losses = {int(words): loss for words, loss in record.result["reach"].items()}
             losses[record.result["valid"]["tokens"]] = record.result["valid"]["loss"]
-            found[preset.partition("-")[2]] = {words: math.exp(losses[words]) for words in sorted(losses)}
+            found[preset.partition("-")[2]] = {words: perplexity_of(losses[words]) for words in sorted(losses)}
     return found
 
 

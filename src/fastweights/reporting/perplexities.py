@@ -17,12 +17,16 @@ class Perplexity:
     @classmethod
     def of_losses(cls, valid: float | None, test: float | None) -> "Perplexity":
         """exp of both losses; null stands for one that was not finite."""
-        found = [math.inf if loss is None or loss > 700 else math.exp(loss) for loss in (valid, test)]
-        return cls(found[0], found[1])
+        return cls(perplexity_of(valid), perplexity_of(test))
 
     def cells(self) -> tuple[str, str]:
         """Valid and test as text."""
         return shown(self.valid, self.at_least), shown(self.test, self.at_least)
+
+
+def perplexity_of(loss: float | None) -> float:
+    """exp of a loss; infinite where a float cannot hold it, and for the null of one that was not finite."""
+    return math.inf if loss is None or loss > 700 else math.exp(loss)
 
 
 def shown(perplexity: float, at_least: bool = False) -> str:
