@@ -8,7 +8,7 @@
 
 #include <initializer_list>
 
-#include "scan_forward.h"
+#include "small_product.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 
@@ -27,55 +27,48 @@ struct FloatLimits<double> {
     static constexpr double root_of_max = 0x1.fffffffffffffp+511, large = 0x1p+255, shrink = 0x1p-257, vanishing = 0x1.6a09e667f3bcdp-767;
 };
 
+// Several rows go through the same stages together: what one stage stores, the next one loads a few lanes further on, and a
+// processor waits long for that where it was stored just now.
 template <class Real>
-class DpfpRow {
+class DpfpRows {
   public:
-    static Index workspace_size(Index input_dim, Index nu) { return (nu + 2) * row_size(input_dim, nu); }
+    static constexpr Index kTogether = 8;
 
-    DpfpRow(Real* workspace, Index input_dim, Index shifts, bool normalise)
-        : half(input_dim), width(2 * input_dim), nu(shifts), normalised(normalise), rectified(workspace + nu),
-          grad_features(workspace + row_size(input_dim, nu)) {}
+    static Index workspace_size(Index input_dim, Index nu) { return kTogether * (nu + 2) * row_size(input_dim, nu); }
 
-    void forward(const Real* x, Real* y) {
-        rectify(x);
-        const Real total = normalised ? measure() : Real(1);
-        for (Index shift = 1; shift <= nu; ++shift, y += width)
-            each([&](Index i, Vector<Real>* value) { *value = normalised ? feature(i, shift) / total : feature(i, shift); }, y);
+    DpfpRows(Real* memory, Index input_dim, Index shifts, bool normalise)
+        : workspace(memory), half(input_dim), width(2 * input_dim), nu(shifts), normalised(normalise) {}
+
+    // At most kTogether rows.
+    void forward(Rows<const Real> x, Rows<Real> y, Index count) const {
+        for (Index row = 0; row < count; ++row) rectify(x.row(row), rectified_of(row));
+        for (Index row = 0; row < count; ++row) write_features(rectified_of(row), y.row(row));
     }
 
-    void backward(const Real* x, const Real* grad_y, Real* grad_x) {
-        const Real shrunk = rectify(x);
-        const Real total = normalised ? measure() : Real(1);
-        const Real mean = normalised ? average(grad_y, total) : Real(0);
-        for (Index shift = 1; shift <= nu; ++shift) load_gradient(grad_y + (shift - 1) * width, shift, 1 / total, mean);
-        for (Index i = 0; i < width; i += kLanes<Real>) {
-            Vector<Real> sum = {};
-            for (Index shift = 1; shift <= nu; ++shift) {
-                const Real* gradient = grad_features + (shift - 1) * row_size(half, nu);
-                sum += load(gradient + i) * load(rectified + i - shift) + load(gradient + i + shift) * load(rectified + i + shift);
-            }
-            store(grad_features + nu * row_size(half, nu) + i, sum);
-        }
-        const Real* grad_rectified = grad_features + nu * row_size(half, nu);
-        constexpr Real top = FloatLimits<Real>::root_of_max;
-        for (Index i = 0; i < half; i += kLanes<Real>) {
-            const Index count = smaller(kLanes<Real>, half - i);
-            const Vector<Real> value = take(x + i, count), none = {};
-            const Vector<Real> up = value <= 0 ? none : value >= top ? none : load(grad_rectified + i);
-            const Vector<Real> down = -value <= 0 ? none : -value >= top ? none : load(grad_rectified + half + i);
-            put(grad_x + i, shrunk * (up - down), count);
-        }
+    void backward(Rows<const Real> x, Rows<const Real> grad_y, Rows<Real> grad_x, Index count) const {
+        Real shrunk[kTogether];
+        for (Index row = 0; row < count; ++row) shrunk[row] = rectify(x.row(row), rectified_of(row));
+        for (Index row = 0; row < count; ++row) load_gradients(rectified_of(row), grad_y.row(row), gradients_of(row));
+        for (Index row = 0; row < count; ++row) gather_gradients(rectified_of(row), gradients_of(row));
+        for (Index row = 0; row < count; ++row) write_gradient(x.row(row), gradients_of(row), shrunk[row], grad_x.row(row));
     }
 
   private:
+    Real* const workspace;
     const Index half, width, nu;
     const bool normalised;
-    Real* const rectified;      // r, with ν numbers of the other end before and after it
-    Real* const grad_features;  // df_s, each with ν numbers of its start after it; then dr
 
     static Index row_size(Index input_dim, Index nu) { return round_up(2 * input_dim + 2 * nu + kLanes<Real>, kLanes<Real>); }
 
-    FASTWEIGHTS_INLINE Vector<Real> feature(Index i, Index shift) const { return load(rectified + i) * load(rectified + i - shift); }
+    // r of a row, with ν numbers of the other end before and after it
+    FASTWEIGHTS_INLINE Real* rectified_of(Index row) const { return workspace + row * (nu + 2) * row_size(half, nu) + nu; }
+
+    // df_s of a row, each with ν numbers of its start after it; then dr
+    FASTWEIGHTS_INLINE Real* gradients_of(Index row) const { return workspace + (row * (nu + 2) + 1) * row_size(half, nu); }
+
+    static FASTWEIGHTS_INLINE Vector<Real> feature(const Real* rectified, Index i, Index shift) {
+        return load(rectified + i) * load(rectified + i - shift);
+    }
 
     // Calls make(i, &value) for whole vectors of one shift and stores them; the last one in part.
     template <class Make>
@@ -95,7 +88,7 @@ class DpfpRow {
     }
 
     // Returns the power of two that r was multiplied by. No branches: signs are nothing to be foreseen.
-    Real rectify(const Real* x) {
+    Real rectify(const Real* x, Real* rectified) const {
         constexpr Real top = FloatLimits<Real>::root_of_max;
         const Vector<Real> none = {}, highest = broadcast(top);
         Vector<Real> most = {};
@@ -118,12 +111,12 @@ class DpfpRow {
     }
 
     // Σ f, or infinity where all features vanish
-    Real measure() const {
+    Real measure(const Real* rectified) const {
         Vector<Real> sums = {};
         Real total = 0, largest = 0;
         for (Index shift = 1; shift <= nu; ++shift) {
             Index i = 0;
-            for (; i + kLanes<Real> <= width; i += kLanes<Real>) sums += feature(i, shift);
+            for (; i + kLanes<Real> <= width; i += kLanes<Real>) sums += feature(rectified, i, shift);
             for (; i < width; ++i) total += rectified[i] * rectified[i - shift];
         }
         total += sum_of_lanes<Real>(sums);
@@ -137,24 +130,61 @@ class DpfpRow {
     }
 
     // Σ dy·y. The quotients first: where only one feature is active, its y is 1 to the last bit, and its gradient zero.
-    Real average(const Real* grad_y, Real all) const {
+    Real average(const Real* rectified, const Real* grad_y, Real all) const {
         Vector<Real> sums = {};
         Real total = 0;
         for (Index shift = 1; shift <= nu; ++shift, grad_y += width) {
             Index i = 0;
-            for (; i + kLanes<Real> <= width; i += kLanes<Real>) sums += load(grad_y + i) * (feature(i, shift) / all);
+            for (; i + kLanes<Real> <= width; i += kLanes<Real>) sums += load(grad_y + i) * (feature(rectified, i, shift) / all);
             for (; i < width; ++i) total += grad_y[i] * (rectified[i] * rectified[i - shift] / all);
         }
         return total + sum_of_lanes<Real>(sums);
     }
 
-    void load_gradient(const Real* grad_y, Index shift, Real factor, Real mean) {
-        Real* const to = grad_features + (shift - 1) * row_size(half, nu);
-        Index i = 0;
-        for (; i + kLanes<Real> <= width; i += kLanes<Real>) store(to + i, factor * (load(grad_y + i) - mean));
-        for (; i < width; ++i) to[i] = factor * (grad_y[i] - mean);
-        for (i = 0; i < nu; ++i) to[width + i] = to[i];
-        std::memset(to + width + nu, 0, kVectorBytes);
+    void write_features(const Real* rectified, Real* y) const {
+        const Real total = normalised ? measure(rectified) : Real(1);
+        for (Index shift = 1; shift <= nu; ++shift, y += width)
+            each(
+                [&](Index i, Vector<Real>* value) {
+                    *value = normalised ? feature(rectified, i, shift) / total : feature(rectified, i, shift);
+                },
+                y);
+    }
+
+    void load_gradients(const Real* rectified, const Real* grad_y, Real* gradients) const {
+        const Real total = normalised ? measure(rectified) : Real(1), factor = 1 / total;
+        const Real mean = normalised ? average(rectified, grad_y, total) : Real(0);
+        for (Index shift = 1; shift <= nu; ++shift, grad_y += width, gradients += row_size(half, nu)) {
+            Index i = 0;
+            for (; i + kLanes<Real> <= width; i += kLanes<Real>) store(gradients + i, factor * (load(grad_y + i) - mean));
+            for (; i < width; ++i) gradients[i] = factor * (grad_y[i] - mean);
+            for (i = 0; i < nu; ++i) gradients[width + i] = gradients[i];
+            std::memset(gradients + width + nu, 0, kVectorBytes);
+        }
+    }
+
+    void gather_gradients(const Real* rectified, Real* gradients) const {
+        Real* const grad_rectified = gradients + nu * row_size(half, nu);
+        for (Index i = 0; i < width; i += kLanes<Real>) {
+            Vector<Real> sum = {};
+            for (Index shift = 1; shift <= nu; ++shift) {
+                const Real* gradient = gradients + (shift - 1) * row_size(half, nu);
+                sum += load(gradient + i) * load(rectified + i - shift) + load(gradient + i + shift) * load(rectified + i + shift);
+            }
+            store(grad_rectified + i, sum);
+        }
+    }
+
+    void write_gradient(const Real* x, const Real* gradients, Real shrunk, Real* grad_x) const {
+        const Real* const grad_rectified = gradients + nu * row_size(half, nu);
+        constexpr Real top = FloatLimits<Real>::root_of_max;
+        for (Index i = 0; i < half; i += kLanes<Real>) {
+            const Index count = smaller(kLanes<Real>, half - i);
+            const Vector<Real> value = take(x + i, count), none = {};
+            const Vector<Real> up = value <= 0 ? none : value >= top ? none : load(grad_rectified + i);
+            const Vector<Real> down = -value <= 0 ? none : -value >= top ? none : load(grad_rectified + half + i);
+            put(grad_x + i, shrunk * (up - down), count);
+        }
     }
 };
 

@@ -48,9 +48,27 @@ FASTWEIGHTS_INLINE Vector<Real> exponential(Vector<Real> x) {
 }
 
 template <class Real>
-class EluRow {
+class EluRows {
   public:
-    EluRow(Index input_dim, bool normalise) : width(input_dim), normalised(normalise) {}
+    static constexpr Index kTogether = 64;
+
+    EluRows(Index input_dim, bool normalise) : width(input_dim), normalised(normalise) {}
+
+    void forward(Rows<const Real> x, Rows<Real> y, Index count) const {
+        for (Index row = 0; row < count; ++row) forward(x.row(row), y.row(row));
+    }
+
+    void backward(Rows<const Real> x, Rows<const Real> grad_y, Rows<Real> grad_x, Index count) const {
+        for (Index row = 0; row < count; ++row) backward(x.row(row), grad_y.row(row), grad_x.row(row));
+    }
+
+  private:
+    struct Scale {
+        Real total, shrunk;  // Σ f after a multiplication by `shrunk`
+    };
+
+    const Index width;
+    const bool normalised;
 
     void forward(const Real* x, Real* y) const {
         const Scale scale = normalised ? measure(x) : Scale{1, 1};
@@ -71,14 +89,6 @@ class EluRow {
             put(grad_x, i, count, factor * (take(grad_y, i, count) - mean) * slope);
         });
     }
-
-  private:
-    struct Scale {
-        Real total, shrunk;  // Σ f after a multiplication by `shrunk`
-    };
-
-    const Index width;
-    const bool normalised;
 
     static FASTWEIGHTS_INLINE Vector<Real> feature(Vector<Real> x) {
         const Vector<Real> negative = x > 0 ? Vector<Real>{} : x;

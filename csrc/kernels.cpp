@@ -86,18 +86,21 @@ void backward(const ScanBackward& scan, Index batch, Index head, Index first, In
 
 template <class Real>
 Index features_workspace(const FeatureMap& call) {
-    return call.nu == 0 ? 0 : DpfpRow<Real>::workspace_size(call.input_dim, call.nu) * static_cast<Index>(sizeof(Real));
+    return call.nu == 0 ? 0 : DpfpRows<Real>::workspace_size(call.input_dim, call.nu) * static_cast<Index>(sizeof(Real));
 }
 
-template <class Real, class Row>
-void map_rows(Row row, const FeatureMap& call, Index batch, Index head, Index first, Index count) {
-    const Real* inputs = at<Real>(call.inputs, batch, head);
-    Real* features = at<Real>(call.features, batch, head);
-    Real* grad_inputs = call.grad_inputs.data ? at<Real>(call.grad_inputs, batch, head) : nullptr;
-    for (Index step = first; step < first + count; ++step) {
-        const Real* x = inputs + step * call.inputs.time;
-        Real* y = features + step * call.features.time;
-        grad_inputs ? row.backward(x, y, grad_inputs + step * call.grad_inputs.time) : row.forward(x, y);
+template <class Real, class Map>
+void map_rows(const Map& map, const FeatureMap& call, Index batch, Index head, Index first, Index count) {
+    for (Index done = 0; done < count; done += Map::kTogether) {
+        const Index some = smaller(Map::kTogether, count - done);
+        const auto rows = [&](const Sequence& sequence) {
+            return Rows<Real>{at<Real>(sequence, batch, head) + (first + done) * sequence.time, sequence.time};
+        };
+        const Rows<Real> x = rows(call.inputs), y = rows(call.features);
+        if (call.grad_inputs.data)
+            map.backward({x.data, x.stride}, {y.data, y.stride}, rows(call.grad_inputs), some);
+        else
+            map.forward({x.data, x.stride}, y, some);
     }
 }
 
@@ -105,9 +108,9 @@ template <class Real>
 void features(const FeatureMap& call, Index batch, Index head, Index first, Index count, void* workspace) {
     const bool normalise = call.normalise != 0;
     if (call.nu == 0)
-        map_rows<Real>(EluRow<Real>(call.input_dim, normalise), call, batch, head, first, count);
+        map_rows<Real>(EluRows<Real>(call.input_dim, normalise), call, batch, head, first, count);
     else
-        map_rows<Real>(DpfpRow<Real>(static_cast<Real*>(workspace), call.input_dim, call.nu, normalise), call, batch, head, first, count);
+        map_rows<Real>(DpfpRows<Real>(static_cast<Real*>(workspace), call.input_dim, call.nu, normalise), call, batch, head, first, count);
 }
 
 template <class Real>

@@ -29,7 +29,7 @@ from fastweights.training.random_numbers import seed_for
 from fastweights.training.run_directory import RunDirectory, read_json
 from fastweights.training.tensorboard import Scalars
 
-EVALUATIONS = 10
+EVALUATIONS = 5
 """Validations of a short run; the long ones of the paper have one every 4000 steps."""
 
 

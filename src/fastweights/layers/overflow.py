@@ -46,9 +46,12 @@ def refuse_gradient_overflow(x: Tensor, projected: Tensor, y: Tensor, after: Fas
         arrived.append(gradient is None or _sum_is_finite(gradient))
 
     def leaving(gradient: Tensor) -> None:
-        if not gradient.numel() or not all(arrived) or not arrived or not _sum_is_finite(x):
+        if not gradient.numel() or not all(arrived) or not arrived:
             return
-        # A bound on the gradient of the projection's matrix, which sums up products with x.
+        # The gradient of the projection's matrix sums up products with x: it is bounded by the product of their norms
+        # (Cauchy and Schwarz). That is quick, but large numbers overflow when squared, so that another bound decides.
+        if (vector_norm(gradient) * vector_norm(x.detach())).isfinite() or not _sum_is_finite(x):
+            return
         if not (vector_norm(gradient, 1) * vector_norm(x.detach(), torch.inf)).isfinite():
             raise FloatingPointError(f"the gradients overflowed although all that came in was finite: {ADVICE}")
 
