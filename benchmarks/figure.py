@@ -76,7 +76,8 @@ def draw_share(axes: "Axes", record: SpeedRecord) -> None:
             flop = case.forward_flop if what == "forward" else case.backward_flop
             shares.append(share(flop, best(measured["times"], "native", what), measured["gemm"]) or 0.0)
         bars = axes.bar([i + offset for i in range(len(chosen))], shares, 0.38, color=colour, label=what)
-        axes.bar_label(bars, fmt="%.0f", fontsize=9, padding=1)
+        paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.5}
+        axes.bar_label(bars, fmt="%.0f", fontsize=9, padding=1.5, bbox=paper)
     axes.set(xticks=range(len(chosen)), xticklabels=labels, xlabel="(k, v)", ylim=(0, 119))
     axes.axhline(100, color="0.4", linewidth=1, linestyle="--")
     axes.set_title("Native kernel, % of the GEMM peak", loc="left", fontsize=10)

@@ -65,7 +65,8 @@ def full() -> list[Measurement]:
         LayerMeasurement(),
     ]
     plan += [StackMeasurement(2, 2.0), StackMeasurement(1, 1.5, TELLING_STACKS)]
-    plan += [TrainingMeasurement(256), TrainingMeasurement(1024), GenerationMeasurement(), SyntheticMeasurement()]
+    plan += [TrainingMeasurement(length) for length in (256, 1024, 4096)]
+    plan += [GenerationMeasurement(), SyntheticMeasurement()]
     plan += [
         MemoryMeasurement(case_of(steps, 64, 64), competitor, training)
         for steps, training in ((1024, True), (16384, False), (16384, True))

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from benchmarks.competitors import COMPETITORS
-from benchmarks.language_models import CONTEXTS, PEER, TOKENS
+from benchmarks.language_models import BOUND, CONTEXTS, PEER, TOKENS
 from benchmarks.problems import Case
 from benchmarks.record import SpeedRecord
 from benchmarks.synthetic import CASES
@@ -156,7 +156,7 @@ def language_models(record: SpeedRecord) -> Table:
     rows = []
     for measured in record.kind("language-model"):
         times = measured["times"]
-        softmax, peer = (best(times, name, "training") for name in ("softmax", PEER))
+        softmax, peer, bound = (best(times, name, "training") for name in ("softmax", PEER, BOUND))
         for name in times:
             seconds = best(times, name, "training")
             speed = NOTHING if seconds is None else f"{TOKENS / seconds:,.0f}"
@@ -168,9 +168,18 @@ def language_models(record: SpeedRecord) -> Table:
                     speed,
                     ratio(softmax, seconds),
                     ratio(peer, seconds),
+                    NOTHING if bound is None or seconds is None else f"{100 * bound / seconds:.0f} %",
                 )
             )
-    columns = ("attention", "L", "threads", "words per second", "faster than softmax", "than transformers' rule")
+    columns = (
+        "attention",
+        "L",
+        "threads",
+        "words per second",
+        "faster than softmax",
+        "than transformers' rule",
+        "of the speed without attention",
+    )
     return Table(f"Training the language model for CPUs, {TOKENS} words a step in segments of L", columns, rows)
 
 

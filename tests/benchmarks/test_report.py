@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.figure import draw
-from benchmarks.language_models import PEER
+from benchmarks.language_models import BOUND, PEER
 from benchmarks.record import SpeedRecord
 from benchmarks.report import MARKER, details, publish, summary, updated
 from benchmarks.tables import feature_maps, generation, headline, language_models, lengths, memory
@@ -61,11 +61,13 @@ def test_a_map_is_compared_with_its_scan() -> None:
 
 
 def test_language_models_are_compared_with_softmax_and_the_peer() -> None:
-    measured = {"length": 256, "threads": 2, "times": {"softmax": times(0, 4.096), PEER: times(0, 8.192)}}
+    seconds = {"softmax": times(0, 4.096), PEER: times(0, 8.192), BOUND: times(0, 2.048)}
+    measured = {"length": 256, "threads": 2, "times": seconds}
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"language-model L256": measured})
     assert language_models(record).rows == [
-        ("softmax", "256", "2", "1,000", "1.0 ×", "2.0 ×"),
-        (PEER, "256", "2", "500", "0.5 ×", "1.0 ×"),
+        ("softmax", "256", "2", "1,000", "1.0 ×", "2.0 ×", "50 %"),
+        (PEER, "256", "2", "500", "0.5 ×", "1.0 ×", "25 %"),
+        (BOUND, "256", "2", "2,000", "2.0 ×", "4.0 ×", "100 %"),
     ]
 
 
