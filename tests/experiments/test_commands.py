@@ -134,6 +134,7 @@ def test_a_record_of_an_impossible_run_is_one_clear_line(tmp_path: Path, capsys:
         (["reproduce"], "name at least one of figure1, figure2"),
         (["reproduce", "figure2", "--jobs", "0"], "jobs must be at least 1, got 0"),
         (["reproduce", "figure2", "--seeds", "-1"], "seed: must be an integer of at least 0, got -1"),
+        (["reproduce", "table2", "--quick"], "--quick and --seeds are for figures"),
         (["report"], "no records in fastweights-results"),
     ],
 )

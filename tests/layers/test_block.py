@@ -65,6 +65,12 @@ def test_positions_continue_where_a_sequence_stopped_and_do_not_count_padding() 
     assert torch.equal(positions(x[:, :2], steps)[0], whole[0, 3:5])
 
 
+def test_positions_of_a_model_in_bfloat16_are_rounded_once() -> None:
+    x = torch.zeros(1, 2000, 6)
+    exact = SinusoidalPositions(6)(x)
+    assert torch.equal(SinusoidalPositions(6).bfloat16()(x.bfloat16()), exact.bfloat16())
+
+
 @pytest.mark.parametrize("rows", range(2, FEW + 3))
 def test_a_row_does_not_depend_on_how_many_stand_beside_it(rows: int) -> None:
     layer, x = SteadyLinear(32, 104), torch.randn(1, 60, 32)

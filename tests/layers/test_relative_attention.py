@@ -41,6 +41,19 @@ def test_matches_the_formula() -> None:
     assert_close(layer(x)[0], spelled_out(layer, x, [0] * 11), rtol=1e-12, atol=1e-13)
 
 
+def test_bfloat16_tells_far_distances_apart() -> None:
+    """With queries and keys of zero, only distances decide: their sines and cosines are rounded, never the angles."""
+    layer, x = example(memory_length=0)
+    layer, x = layer.float(), torch.randn(1, 700, 8)
+    with torch.no_grad():
+        layer.projection.weight[:16] = 0
+        layer.distance_bias *= 20
+    expected = layer(x)[0]
+    with torch.autocast("cpu", torch.bfloat16):
+        found = layer(x)[0].float()
+    assert (found - expected).abs().max() < 0.05 * expected.abs().max()
+
+
 @pytest.mark.parametrize("memory_length", [0, 3, 100])
 def test_a_segment_sees_the_memory_and_itself(memory_length: int) -> None:
     layer, x = example(memory_length)

@@ -111,6 +111,22 @@ def test_an_overflowing_memory_is_a_step_that_is_not_finite(tmp_path: Path) -> N
             run.run()
 
 
+def test_gradients_that_overflow_on_their_way_are_a_step_that_is_not_finite(tmp_path: Path) -> None:
+    with RunDirectory.claim(tmp_path, {}, {}) as directory:
+        run = trainer(
+            directory, replace(TRAINING, steps=8), upkeep=Upkeep(when_not_finite="skip"), say=lambda line: None
+        )
+        with torch.no_grad():
+            for block in run.model.blocks:
+                block.attention.output.weight *= 30
+                block.attention.projection.weight *= 30
+        Poison(run, "gradient", 1e36, step=3)
+        assert run.run().finished
+    (skipped,) = (row for row in rows(tmp_path) if "skipped" in row)
+    assert skipped["step"] == 4
+    assert skipped["skipped"].startswith("the gradient norm is")
+
+
 def test_a_memory_that_is_not_finite_is_not_carried_on_though_the_loss_is(tmp_path: Path) -> None:
     with RunDirectory.claim(tmp_path, {}, {}) as directory:
         run = trainer(
@@ -143,3 +159,18 @@ def test_a_validation_that_is_not_finite_is_noted_and_never_the_best(tmp_path: P
         outcome = run.run()
     assert [row["valid_loss"] for row in rows(tmp_path) if "valid_loss" in row] == [2.0, None, None]
     assert (outcome.journal.best_step, outcome.journal.best_loss) == (2, 2.0)
+
+
+def test_a_validation_in_which_the_memory_overflows_is_noted_and_the_run_goes_on(tmp_path: Path) -> None:
+    said: list[str] = []
+
+    def overflow(interrupted: Any) -> float:
+        raise FloatingPointError("the memory overflowed")
+
+    with RunDirectory.claim(tmp_path, {}, {}) as directory:
+        run = trainer(directory, replace(TRAINING, steps=4, evaluate_every=2), say=said.append)
+        run.hooks = replace(run.hooks, evaluate=overflow)
+        outcome = run.run()
+    assert outcome.finished
+    assert [row["valid_loss"] for row in rows(tmp_path) if "valid_loss" in row] == [None, None]
+    assert "step 2: no validation loss, the memory overflowed" in said

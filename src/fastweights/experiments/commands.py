@@ -108,10 +108,12 @@ def reproduce(
     """Run what figures and tables need and have no record of, then make the report."""
     if not what:
         raise ValueError(f"figures: name at least one of {', '.join((*FIGURES, *TABLES))}")
+    figures = [name for name in what if name in FIGURES]
+    if not figures and (quick or seeds):
+        raise ValueError("--quick and --seeds are for figures; tables have one seed and one length of training")
     results = results or default_results()
     check_results_folder(results)
     end_on_termination()
-    figures = [name for name in what if name in FIGURES]
     runs: list[RetrievalRun] = []
     for name in figures:
         module = paper_report.figure_module(name)

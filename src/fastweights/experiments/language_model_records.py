@@ -69,7 +69,8 @@ def load(results: Path) -> dict[LanguageModelRun, Record]:
             records[LanguageModelRun.from_dict(record.config)] = record
         except ValueError as error:
             raise ValueError(f"{path}: corrupted record, {error}") from error
-        if not all(is_number(record.result.get(split, {}).get("loss", "missing")) for split in ("valid", "test")):
+        scores = [record.result.get(split) for split in ("valid", "test")]
+        if not all(isinstance(score, dict) and is_number(score.get("loss", "missing")) for score in scores):
             raise ValueError(f"{path}: corrupted record, 'result' has no losses of valid and test")
         reach = record.result.get("reach", {})
         if not isinstance(reach, dict) or not all(key.isdecimal() and is_number(reach[key]) for key in reach):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fastweights.data.text import PUBLIC
 from fastweights.data.tokenisers import Words
 from fastweights.experiments.language_model import set_threads, shared_corpus
 from fastweights.experiments.language_model_options import TableOptions
@@ -155,9 +156,15 @@ def train_tables(names: Sequence[str], results: Path, options: TableOptions) -> 
     if not presets:
         return
     set_threads(options.threads)
-    source = options.data or TEXTS[size_of(next(iter(presets)))]
+    expected = TEXTS[size_of(next(iter(presets)))]
+    source = options.data or expected
     with World.join(options.device) as world:
         corpus = shared_corpus(source, Words(), world=world)
+        if len(corpus.vocabulary) != PUBLIC[expected].vocabulary_size:
+            raise ValueError(
+                f"{source}: this text has {len(corpus.vocabulary):,} words; tables at scale {options.scale} are about "
+                f"{expected}, which has {PUBLIC[expected].vocabulary_size:,} (the tokenised one, not the raw)"
+            )
         display = TrainingDisplay(corpus.vocabulary.splitter.unit, quiet=not world.first)
         for preset in presets:
             try:

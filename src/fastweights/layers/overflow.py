@@ -4,6 +4,9 @@ Looked for on the CPU only: on a GPU the questions alone would make the host wai
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -15,6 +18,19 @@ ADVICE = (
     "the keys are too large for the rule (β|φ(k)|² above 2 makes it diverge) or what came in is too large to multiply; "
     "SumNormalisation() and L2Normalisation() keep keys and queries small"
 )
+
+
+_gradients_watched = ContextVar("gradients_watched", default=True)
+
+
+@contextmanager
+def gradients_unwatched() -> Iterator[None]:
+    """Forward passes in here never fail in their backward pass, for callers who look at all gradients themselves."""
+    token = _gradients_watched.set(False)
+    try:
+        yield
+    finally:
+        _gradients_watched.reset(token)
 
 
 def refuse_overflow(x: Tensor, before: FastWeightState, y: Tensor, after: FastWeightState) -> None:
@@ -37,7 +53,9 @@ def refuse_gradient_overflow(x: Tensor, projected: Tensor, y: Tensor, after: Fas
 
     In float16 nothing is said: there, loss scaling finds its scale by overflows.
     """
-    if not (_looks(x) and projected.requires_grad and y.requires_grad) or x.dtype == torch.float16:
+    if not (_gradients_watched.get() and _looks(x) and projected.requires_grad and y.requires_grad):
+        return
+    if x.dtype == torch.float16:
         return
     arrived: list[bool] = []
 

@@ -3,16 +3,21 @@
 import math
 
 import torch
-from jaxtyping import Float
 from torch import Tensor, nn
 from typing_extensions import override
 
 from fastweights.shapes import Inputs, Mask, Steps
 
 
-def frequencies(model_dim: int) -> Float[Tensor, " half"]:
-    """ω_j = 10000^(-j / (D/2))."""
-    return torch.exp(-math.log(10_000) * torch.arange(0, model_dim, 2) / model_dim)
+def sinusoids(places: Tensor, model_dim: int, dtype: torch.dtype) -> Tensor:
+    """[sin(i ω), cos(i ω)] with ω_j = 10000^(-2j / D), for every place i.
+
+    Angles are in float32 at least: bfloat16 cannot tell place 256 from place 257.
+    """
+    exact = torch.promote_types(dtype, torch.float32)
+    even = torch.arange(0, model_dim, 2, device=places.device, dtype=exact)
+    angles = places[..., None] * torch.exp(-math.log(10_000) * even / model_dim)
+    return torch.cat([angles.sin(), angles.cos()], dim=-1).to(dtype)
 
 
 class SinusoidalPositions(nn.Module):
@@ -21,13 +26,11 @@ class SinusoidalPositions(nn.Module):
     `steps` is how many steps each sequence has seen before, as the state of a layer tells; padded steps do not count.
     """
 
-    frequencies: Tensor
-
     def __init__(self, model_dim: int) -> None:
         super().__init__()
         if model_dim < 2 or model_dim % 2:
             raise ValueError(f"model_dim: sinusoidal positions need an even number of components, got {model_dim}")
-        self.register_buffer("frequencies", frequencies(model_dim), persistent=False)
+        self.model_dim = model_dim
 
     @override
     def forward(self, x: Inputs, steps: Steps | None = None, mask: Mask | None = None) -> Inputs:
@@ -36,5 +39,4 @@ class SinusoidalPositions(nn.Module):
             positions = (mask.cumsum(dim=1) - 1).clamp(min=0)
         if steps is not None:
             positions = positions + steps[:, None]
-        angles = positions[..., None] * self.frequencies
-        return x + torch.cat([angles.sin(), angles.cos()], dim=-1).to(x.dtype)
+        return x + sinusoids(positions, self.model_dim, x.dtype)

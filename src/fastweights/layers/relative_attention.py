@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fastweights.layers.dropout import Dropout
+from fastweights.layers.positions import sinusoids
 from fastweights.shapes import Inputs, Mask, Steps
 
 
@@ -93,7 +94,8 @@ class RelativeAttention(nn.Module):
 
     def _weights(self, queries: Tensor, keys: Tensor, real: Tensor, align: Callable[[Tensor], Tensor]) -> Tensor:
         steps, total = queries.shape[2], keys.shape[2]
-        distances = self.distance_projection(self._sinusoids(total, keys)).unflatten(-1, (self.num_heads, -1))
+        from_far = sinusoids(torch.arange(total - 1, -1, -1, device=keys.device), self.model_dim, keys.dtype)
+        distances = self.distance_projection(from_far).unflatten(-1, (self.num_heads, -1))
         content = (queries + self.content_bias) @ keys.mT
         by_distance = (queries + self.distance_bias) @ distances.permute(1, 2, 0)
         scores = (content + align(by_distance)) / math.sqrt(queries.shape[-1])
@@ -102,13 +104,6 @@ class RelativeAttention(nn.Module):
         # A padded query may see nothing; softmax over nothing would be NaN.
         scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
         return scores.softmax(dim=-1) * allowed
-
-    def _sinusoids(self, total: int, like: Tensor) -> Tensor:
-        """[sin, cos] of the distances total - 1, …, 1, 0."""
-        distances = torch.arange(total - 1, -1, -1, device=like.device, dtype=like.dtype)
-        exponents = torch.arange(0, self.model_dim, 2, device=like.device, dtype=like.dtype) / self.model_dim
-        angles = distances[:, None] * torch.exp(-math.log(10_000) * exponents)
-        return torch.cat([angles.sin(), angles.cos()], dim=-1)
 
 
 def _align(by_distance: Tensor) -> Tensor:

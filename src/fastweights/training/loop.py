@@ -189,7 +189,12 @@ class Trainer:
         if not self._evaluation_due or self.hooks.evaluate is None:
             return False
         self.model.eval()
-        loss = self.hooks.evaluate(lambda: stop.received is not None)
+        try:
+            loss = self.hooks.evaluate(lambda: stop.received is not None)
+        except FloatingPointError as error:
+            loss = math.nan
+            if self.world.first:
+                self.hooks.say(f"step {self.journal.step}: no validation loss, {error}")
         start_training(self.loss)
         self.watch.pause()
         if self.world.any(loss is None)[0] or loss is None:
