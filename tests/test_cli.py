@@ -125,7 +125,9 @@ def test_demo_shows_the_stale_value_and_makes_the_report(tmp_path: Path, capsys:
     assert re.search(r"outperforms all other variants.* holds", output)
 
 
-@pytest.mark.parametrize("error", [ValueError("nu must be\nat least 1"), OSError("disk full")])
+@pytest.mark.parametrize(
+    "error", [ValueError("nu must be\nat least 1"), OSError("disk full"), FloatingPointError("overflow")]
+)
 def test_a_users_mistake_is_one_line(
     error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -170,7 +170,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     try:
         subcommand_cli_from_dict(COMMANDS, prog="fastweights", description=DESCRIPTION, args=arguments)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, FloatingPointError) as error:
         if os.environ.get("FASTWEIGHTS_TRACEBACK"):
             raise
         print("error: " + " ".join(str(error).split()), file=sys.stderr)

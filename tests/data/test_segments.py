@@ -57,3 +57,8 @@ def test_a_stream_too_short_for_its_columns_is_refused() -> None:
         stream(9, batch_size=5, length=2)
     with pytest.raises(ValueError, match="at least 1"):
         stream(9, batch_size=0, length=2)
+
+
+def test_a_seed_that_cannot_shuffle_is_refused() -> None:
+    with pytest.raises(ValueError, match="seed: expected 0 or more to shuffle with, got -1"):
+        stream(9, batch_size=1, length=2, shuffle=True, seed=-1)

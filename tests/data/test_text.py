@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from fastweights.data.text import PUBLIC, open_corpus
 from fastweights.data.token_cache import SPLITS, default_cache, write_cache
-from fastweights.data.tokenisers import BytePairs, Characters, Vocabulary, Words
+from fastweights.data.tokenisers import BytePairs, Characters, Splitter, Vocabulary, Words
 
 WIKITEXT_2 = Path(os.environ.get("FASTWEIGHTS_WIKITEXT2", "wikitext-2"))
 
@@ -96,7 +97,29 @@ def test_one_endless_line_is_cut_in_blocks(tmp_path: Path) -> None:
     file.write_text("abcd " * 300_000, encoding="utf-8")
     corpus = open_corpus(file, Characters(), tmp_path / "cache")
     assert len(corpus.train) + len(corpus.valid) + len(corpus.test) == 1_500_000
+    assert len(corpus.train) == 21 * Characters.longest_block
     assert min(len(corpus.valid), len(corpus.test)) > 0
+
+
+@pytest.mark.parametrize("letters", ["abcd ", "戦🙂 "])
+@pytest.mark.parametrize("splitter", [Characters(), BytePairs(300)])
+def test_one_line_of_half_a_megabyte_is_cut_too(splitter: Splitter, letters: str, tmp_path: Path) -> None:
+    file, text = tmp_path / "one-line.txt", letters * (524_288 // len(letters.encode()))
+    file.write_text(text, encoding="utf-8")
+    corpus = open_corpus(file, splitter, tmp_path / "cache")
+    splits = ["".join(corpus.vocabulary.decode(int(n) for n in corpus.split(name))) for name in SPLITS]
+    assert "".join(splits) == text
+    assert [len(split) / len(text) for split in splits] == pytest.approx([0.9, 0.05, 0.05], abs=0.02)
+
+
+def test_one_line_of_words_cannot_be_cut(tmp_path: Path) -> None:
+    file = tmp_path / "one-line.txt"
+    file.write_text("abcd " * 100_000, encoding="utf-8")
+    with pytest.raises(ValueError, match="the valid text is empty; a file is cut at line ends, this has too few"):
+        open_corpus(file, Words(), tmp_path / "cache")
+    file.write_text("short", encoding="utf-8")
+    with pytest.raises(ValueError, match="the valid text is empty; the file is too short"):
+        open_corpus(file, Characters(), tmp_path / "cache")
 
 
 @pytest.mark.parametrize(
@@ -160,6 +183,27 @@ def test_two_that_build_the_same_cache_at_once_both_get_it(folder: Path, tmp_pat
     write_cache(tmp_path / "cache", first.digest, Vocabulary.of(Words(), lambda: ["train valid test\n"]), splits)
     assert open_corpus(folder, cache=tmp_path / "cache").train.tolist() == first.train.tolist()
     assert [path.name for path in (tmp_path / "cache").iterdir()] == [first.digest]
+
+
+def test_what_a_killed_process_left_is_removed(folder: Path, tmp_path: Path) -> None:
+    key = open_corpus(folder, cache=tmp_path / "cache").digest
+    for left in (key, f"{key}.partial-of-killed", "other.partial-x"):
+        (tmp_path / "cache" / left).mkdir(exist_ok=True)
+    shutil.rmtree(tmp_path / "cache" / key)
+    open_corpus(folder, cache=tmp_path / "cache")
+    assert {path.name for path in (tmp_path / "cache").iterdir()} == {key, "other.partial-x"}
+
+
+def test_what_a_living_process_writes_is_left_alone(tmp_path: Path) -> None:
+    vocabulary = Vocabulary.of(Words(), lambda: ["a\n"])
+    splits = {split: ["a\n"] for split in SPLITS}
+
+    def written_meanwhile() -> Iterator[str]:
+        yield "a\n"
+        write_cache(tmp_path, "key", vocabulary, splits)
+
+    write_cache(tmp_path, "key", vocabulary, {**splits, "valid": written_meanwhile()})
+    assert [path.name for path in tmp_path.iterdir()] == ["key"]
 
 
 def test_a_cache_that_is_a_file_is_one_clear_message(folder: Path, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Continuing a text."""
 
+import math
 from collections import Counter
 from itertools import islice
 
@@ -62,6 +63,19 @@ def test_temperature_raises_the_probabilities_to_a_power() -> None:
     squares = [0.04, 0.25, 0.09]
     for word, square in enumerate(squares):
         assert found[word] / 4000 == pytest.approx(square / sum(squares), abs=0.03)
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-310, 5e-324])
+def test_tiny_temperatures_take_the_likeliest(temperature: float) -> None:
+    assert set(draws(Sampling(temperature), [0.2, 0.5, 0.3, 0.0], 20)) == {1}
+    assert set(draws(Sampling(temperature, top_k=2), [0.4, 0.2, 0.4], 50)) == {0, 2}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("scores", [[0.0, math.nan], [0.0, math.inf], [-math.inf, -math.inf]])
+def test_what_is_no_probability_is_refused(scores: list[float], temperature: float) -> None:
+    with pytest.raises(FloatingPointError, match="the model's probabilities are not finite"):
+        Sampling(temperature).choose(torch.tensor(scores), torch.Generator())
 
 
 def test_top_k_and_top_p_leave_out_the_unlikely() -> None:

@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from fastweights.experiments import demo, language_model_demo
+from fastweights.experiments.language_model import evaluate
 from fastweights.experiments.language_model_demo import Written
+from fastweights.experiments.language_model_options import EvaluateOptions
 from fastweights.experiments.retrieval import RetrievalRun
 from fastweights.experiments.runs import Records
 from fastweights.reporting.bounds import rank_bound
@@ -94,8 +96,10 @@ def test_the_language_model_is_trained_once_and_writes(
     written = language_model_demo.run(tmp_path)
     assert written.text in capsys.readouterr().out
     assert written.text.startswith("the value of ")
-    # Two layers of four heads, each with values of 32 under 64 features.
-    assert written.memory == 2 * 4 * 32 * 64
+    # Two layers of eight heads, each with values of 16 under 32 features.
+    assert written.memory == 2 * 8 * 16 * 32
     again = language_model_demo.run(tmp_path)
     assert again == written
     assert "step" not in capsys.readouterr().out
+    evaluate(EvaluateOptions(tmp_path / "language-model", limit=50, cache=tmp_path / "cache", device="cpu"))
+    assert "test perplexity" in capsys.readouterr().out

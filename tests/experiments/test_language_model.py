@@ -3,6 +3,7 @@
 import json
 import math
 import signal
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,8 @@ from typing import Any
 import pytest
 import torch
 
-from fastweights.data.text import open_corpus
+from fastweights.data.text import Corpus, open_corpus
+from fastweights.data.tokenisers import BytePairs, Words
 from fastweights.experiments import language_model
 from fastweights.experiments.language_model import evaluate, generate, printable, prompt_tokens, train
 from fastweights.experiments.language_model_options import EvaluateOptions, GenerateOptions, TrainOptions
@@ -46,7 +48,7 @@ def options(text: Path, **changes: Any) -> TrainOptions:
 
 @pytest.mark.parametrize("tokens", ["words", "characters", "bpe"])
 def test_train_evaluate_generate(text: Path, tokens: str, capsys: pytest.CaptureFixture[str]) -> None:
-    train(options(text, tokens=tokens, vocabulary_size=300))
+    train(options(text, tokens=tokens, vocabulary_size=300 if tokens == "bpe" else None))
     said = capsys.readouterr().out
     assert "step 12/12" in said
     assert "valid perplexity" in said
@@ -106,6 +108,12 @@ def test_a_signal_ends_with_its_exit_code_and_the_run_goes_on(
         ({"set": ("training.steps",)}, "set: expected path=value"),
         ({"set": ("training.steps=0",)}, "steps: expected at least 1"),
         ({"set": ("training.batch_size=100000",)}, "cannot fill 100000 columns"),
+        ({"set": (*TINY, "model.num_heads=3")}, "num_heads: expected a positive divisor"),
+        ({"set": (*TINY, "model.cutoffs=[9,4]")}, "cutoffs: expected increasing numbers"),
+        ({"set": (*TINY, "model.attention.backend=fast")}, "backend: unknown backend 'fast'"),
+        ({"set": (*TINY, "training.shuffle=true", "training.seed=-1")}, "seed: expected 0 or more"),
+        ({"preset": "cpu-transformer", "set": (*TINY, "training.carry_state=true")}, "carry_state: softmax attention"),
+        ({"vocabulary_size": 300}, "vocabulary_size: only byte pairs have one, not words"),
         ({"data": "/nowhere"}, "no such file or folder"),
         ({"device": "tpu9"}, "device"),
         ({"threads": 0}, "threads: expected at least 1"),
@@ -114,6 +122,16 @@ def test_a_signal_ends_with_its_exit_code_and_the_run_goes_on(
 def test_a_mistake_is_one_message_and_makes_no_run(text: Path, change: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         train(options(text, **change))
+    assert not (text.parent / "run").exists()
+
+
+def test_a_text_that_cannot_be_validated_makes_no_run(text: Path) -> None:
+    folder = text.parent / "folder"
+    folder.mkdir()
+    for split, content in {"train": "abc" * 50, "valid": "a", "test": "abc"}.items():
+        (folder / f"{split}.txt").write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match="valid: a text of 1 character has nothing to predict"):
+        train(options(text, data=str(folder), tokens="characters"))
     assert not (text.parent / "run").exists()
 
 
@@ -146,6 +164,67 @@ def test_a_damaged_checkpoint_is_passed_over_and_named(text: Path, capsys: pytes
     (newest / "model.safetensors").write_bytes(b"")
     assert load_run(text.parent / "run", "newest")[2].step < int(newest.name[5:])
     assert f"{newest / 'model.safetensors'}: 0 bytes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ['{"source": null}', "{}", None])
+def test_a_run_that_does_not_know_its_text_asks_for_it(text: Path, content: str | None) -> None:
+    train(options(text))
+    file = text.parent / "run" / "source.json"
+    file.unlink() if content is None else file.write_text(content, encoding="utf-8")
+    asked = EvaluateOptions(text.parent / "run", cache=text.parent / "cache", device="cpu")
+    with pytest.raises(ValueError, match="does not say where its text is; give it as --data"):
+        evaluate(asked)
+    evaluate(replace(asked, data=str(text)))
+
+
+@pytest.mark.parametrize("name", ["vocabulary.json", "source.json"])
+def test_a_file_that_a_kill_left_out_is_written_by_the_same_command(text: Path, name: str) -> None:
+    train(options(text))
+    file = text.parent / "run" / name
+    content = file.read_bytes()
+    file.unlink()
+    train(options(text))
+    assert file.read_bytes() == content
+
+
+def test_a_text_is_opened_once_by_a_single_process(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+
+    def counted(*given: Any) -> Corpus:
+        opened.append(given)
+        return open_corpus(*given)
+
+    monkeypatch.setattr(language_model, "open_corpus", counted)
+    train(options(text))
+    assert len(opened) == 1
+
+
+def test_a_score_that_cannot_be_kept_is_still_shown(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(options(text))
+    (text.parent / "run" / "evaluations.jsonl").mkdir()
+    capsys.readouterr()
+    evaluate(EvaluateOptions(text.parent / "run", cache=text.parent / "cache", device="cpu"))
+    said, warned = capsys.readouterr()
+    assert "test perplexity" in said
+    assert warned.startswith("warning: ")
+    assert "evaluations.jsonl: could not be written (Is a directory)" in warned
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"limit": -5}, "limit: expected at least 2 tokens, got -5"),
+        ({"limit": 0}, "limit: expected at least 2 tokens, got 0"),
+        ({"length": 0}, "length and batch_size: expected at least 1, got 0"),
+        ({"context": "carried", "stride": 2}, "stride: only a sliding window has one, not carried context"),
+        ({"context": "segments", "stride": 2}, "stride: only a sliding window has one, not segments context"),
+    ],
+)
+def test_what_an_evaluation_cannot_mean_is_refused(text: Path, change: dict[str, Any], message: str) -> None:
+    train(options(text))
+    with pytest.raises(ValueError, match=message):
+        evaluate(replace(EvaluateOptions(text.parent / "run", cache=text.parent / "cache"), **change))
+    assert not (text.parent / "run" / "evaluations.jsonl").exists()
 
 
 def test_a_run_on_another_text_is_not_evaluated(text: Path) -> None:
@@ -196,6 +275,29 @@ def test_a_prompt_is_continued_and_not_ended(text: Path) -> None:
     assert prompt_tokens(vocabulary, "the cat") == [number["the"], number["cat"]]
     assert prompt_tokens(vocabulary, "the cat\n") == [number["the"], number["cat"], 0]
     assert prompt_tokens(vocabulary, "") == [0]
+
+
+def test_a_prompt_that_is_no_text_is_refused(text: Path) -> None:
+    """What a shell passes for bytes that are not UTF-8."""
+    for splitter in (Words(), BytePairs(300)):
+        vocabulary = open_corpus(text, splitter, text.parent / "cache").vocabulary
+        with pytest.raises(ValueError, match="prompt: not UTF-8 text"):
+            prompt_tokens(vocabulary, "\udcff the")
+
+
+def test_a_text_that_breaks_off_ends_its_line(
+    text: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(*given: Any, **others: Any) -> Iterator[int]:
+        yield 1
+        raise FloatingPointError("too large")
+
+    train(options(text))
+    monkeypatch.setattr(language_model, "continuation", broken)
+    capsys.readouterr()
+    with pytest.raises(FloatingPointError, match="too large"):
+        generate(GenerateOptions(text.parent / "run", "the cat", device="cpu"))
+    assert capsys.readouterr().out == "the cat the\n"
 
 
 def test_generated_text_cannot_steer_a_terminal() -> None:

@@ -96,9 +96,18 @@ def test_alone_nothing_is_sent() -> None:
     assert world.gather({"x": torch.ones(2)})[0]["x"].tolist() == [1.0, 1.0]
 
 
-def test_an_unknown_device_is_refused() -> None:
-    with pytest.raises(ValueError, match="device: 'gpu' is none; possible: auto, cpu"):
-        World.device_named("gpu")
+@pytest.mark.parametrize("name", ["gpu", "cuda", "cuda:1", "meta"])
+def test_a_device_that_is_not_there_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    with pytest.raises(ValueError, match=f"device: '{name}' is none of this machine; possible: auto, cpu$"):
+        World.device_named(name)
+
+
+def test_gpus_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert [World.device_named(name).index for name in ("cuda", "cuda:0", "cuda:1")] == [None, 0, 1]
+    with pytest.raises(ValueError, match="'cuda:2' is none of this machine; possible: auto, cpu, cuda, cuda:0, cuda:1"):
+        World.device_named("cuda:2")
 
 
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:

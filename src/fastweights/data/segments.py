@@ -45,6 +45,8 @@ class SegmentStream:
                 f"batch_size: {len(self.tokens)} tokens cannot fill {self.batch_size} columns with 2 tokens each; "
                 f"possible: up to {len(self.tokens) // 2}"
             )
+        if self.shuffle and self.seed < 0:
+            raise ValueError(f"seed: expected 0 or more to shuffle with, got {self.seed}")
 
     @property
     def column_length(self) -> int:

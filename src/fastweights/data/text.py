@@ -68,7 +68,8 @@ def open_corpus(source: str | Path, splitter: Splitter | None = None, cache: Pat
     key = hashlib.sha256(repr((splitter, contents)).encode()).hexdigest()[:24]
     folder = cache / key
     if not folder.exists():
-        vocabulary = _vocabulary(path, splitter, texts)
+        texts = _with_content(path, splitter, texts)
+        vocabulary = _vocabulary(splitter, texts)
         write_cache(cache, key, vocabulary, {split: lines() for split, lines in texts.items()})
     vocabulary, streams = open_cache(folder)
     if known is not None and isinstance(splitter, Words):
@@ -96,16 +97,35 @@ def _texts(path: Path, splitter: Splitter) -> tuple[dict[str, Lines], list[str]]
         )
     if not path.is_file():
         raise ValueError(f"{path}: neither a folder nor a file, so it may have no end")
-    return {split: partial(_read_share, path, block, split) for split in SPLITS}, [str(SHARES), digest(path)]
+    return _shares(path, block), [str(SHARES), digest(path)]
 
 
-def _vocabulary(path: Path, splitter: Splitter, texts: dict[str, Lines]) -> Vocabulary:
-    """The training text's vocabulary, after a look at whether every split can be used at all."""
-    for split, lines in texts.items():
-        if not any(line.strip() for line in lines()):
-            raise ValueError(
-                f"{path}: the {split} text is empty" + ("" if path.is_dir() else "; the file is too short")
-            )
+def _shares(path: Path, block: int) -> dict[str, Lines]:
+    return {split: partial(_read_share, path, block, split) for split in SPLITS}
+
+
+def _with_content(path: Path, splitter: Splitter, texts: dict[str, Lines]) -> dict[str, Lines]:
+    """The texts, none of them empty; those of a file with very long lines in shorter blocks if they have to be."""
+    empty, reason = _first_empty(texts), ""
+    if empty is not None and path.is_file():
+        reason = "; the file is too short"
+        if splitter.longest_block < 0:
+            reason = "; a file is cut at line ends, this has too few"
+        # Blocks of so many characters have fewer bytes than a split, even where each character is four.
+        elif block := min(path.stat().st_size // 100, splitter.longest_block):
+            texts = _shares(path, block)
+            empty = _first_empty(texts)
+    if empty is not None:
+        raise ValueError(f"{path}: the {empty} text is empty{reason}")
+    return texts
+
+
+def _first_empty(texts: dict[str, Lines]) -> str | None:
+    return next((split for split, lines in texts.items() if not any(line.strip() for line in lines())), None)
+
+
+def _vocabulary(splitter: Splitter, texts: dict[str, Lines]) -> Vocabulary:
+    """The training text's vocabulary, with `<unk>` if another text needs it."""
     vocabulary = Vocabulary.of(splitter, texts["train"])
     if splitter.writes_anything:
         return vocabulary

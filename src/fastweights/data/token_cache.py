@@ -10,7 +10,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -41,36 +42,32 @@ def default_cache() -> Path:
 def write_cache(cache: Path, key: str, vocabulary: Vocabulary, splits: Mapping[str, Iterable[str]]) -> Path:
     """Encode the lines of every split into `cache/key`, which appears only when it is complete."""
     folder = cache / key
-    try:
-        cache.mkdir(parents=True, exist_ok=True)
-        partial = Path(tempfile.mkdtemp(prefix=f"{key}.partial-", dir=cache))
-    except OSError as error:
-        raise OSError(f"{cache}: cannot write the cache here ({error.strerror}); name another folder for it") from error
-    try:
-        dtype = np.dtype("<u2" if len(vocabulary) <= 1 << 16 else "<u4")
-        for split, lines in splits.items():
-            _write_tokens(partial / f"{split}.tokens", vocabulary, lines, dtype)
-        _write(partial / "vocabulary.json", vocabulary.to_json().encode())
-        names = [*(f"{split}.tokens" for split in splits), "vocabulary.json"]
-        files = {name: {"bytes": (partial / name).stat().st_size, "sha256": digest(partial / name)} for name in names}
-        manifest = {"format": FORMAT, "dtype": dtype.str, "files": files}
-        _write(partial / "manifest.json", json.dumps(manifest, indent=1).encode())
-        _sync_folder(partial)
+    with _partial_folder(cache, key) as partial:
         try:
-            partial.rename(folder)
-        except OSError:
-            # Another process finished the same cache first; its content is the same.
-            if not (folder / "manifest.json").exists():
+            dtype = np.dtype("<u2" if len(vocabulary) <= 1 << 16 else "<u4")
+            for split, lines in splits.items():
+                _write_tokens(partial / f"{split}.tokens", vocabulary, lines, dtype)
+            _write(partial / "vocabulary.json", vocabulary.to_json().encode())
+            names = [*(f"{split}.tokens" for split in splits), "vocabulary.json"]
+            files = {
+                name: {"bytes": (partial / name).stat().st_size, "sha256": digest(partial / name)} for name in names
+            }
+            manifest = {"format": FORMAT, "dtype": dtype.str, "files": files}
+            _write(partial / "manifest.json", json.dumps(manifest, indent=1).encode())
+            _sync_folder(partial)
+            try:
+                partial.rename(folder)
+            except OSError:
+                # Another process finished the same cache first; its content is the same.
+                if not (folder / "manifest.json").exists():
+                    raise
+            _sync_folder(cache)
+        except OSError as error:
+            if error.strerror is None:
                 raise
-        _sync_folder(cache)
-    except OSError as error:
-        if error.strerror is None:
-            raise
-        raise OSError(
-            f"{folder}: the cache could not be written ({error.strerror}); nothing was left behind"
-        ) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+            raise OSError(
+                f"{folder}: the cache could not be written ({error.strerror}); nothing was left behind"
+            ) from error
     return folder
 
 
@@ -96,6 +93,33 @@ def digest(path: Path) -> str:
     """SHA-256 of a file's content."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def _partial_folder(cache: Path, key: str) -> Iterator[Path]:
+    """A folder for an unfinished cache, gone in the end; what killed processes left of the same one is removed."""
+    import fcntl  # not on every system
+
+    with ExitStack() as stack:
+        try:
+            cache.mkdir(parents=True, exist_ok=True)
+            lock = os.open(cache, os.O_RDONLY)
+            stack.callback(os.close, lock)
+            # All that write here share the lock, and the system ends it with the process: who has it alone finds only
+            # what nobody owns. Where a folder cannot be locked, nothing is removed.
+            with suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for left in cache.glob(f"{key}.partial-*"):
+                    shutil.rmtree(left, ignore_errors=True)
+            with suppress(OSError):
+                fcntl.flock(lock, fcntl.LOCK_SH)
+            partial = Path(tempfile.mkdtemp(prefix=f"{key}.partial-", dir=cache))
+        except OSError as error:
+            raise OSError(
+                f"{cache}: cannot write the cache here ({error.strerror}); name another folder for it"
+            ) from error
+        stack.callback(shutil.rmtree, partial, ignore_errors=True)
+        yield partial
 
 
 def _write_tokens(path: Path, vocabulary: Vocabulary, lines: Iterable[str], dtype: np.dtype[Any]) -> None:

@@ -44,9 +44,13 @@ class Sampling:
 
     def choose(self, log_probabilities: Float[Tensor, " vocabulary"], generator: torch.Generator) -> int:
         """Draw a word."""
+        if not log_probabilities.logsumexp(dim=0).isfinite():
+            raise FloatingPointError("the model's probabilities are not finite, so no word can be drawn")
         if self.temperature == 0:
             return int(log_probabilities.argmax())
-        scores, words = (log_probabilities.double() / self.temperature).sort(descending=True, stable=True)
+        # Relative to the likeliest, whose score is 0 then: the others may be -∞ at tiny temperatures.
+        relative = log_probabilities.double() - log_probabilities.max()
+        scores, words = (relative / self.temperature).sort(descending=True, stable=True)
         if self.top_k:
             scores, words = scores[: self.top_k], words[: self.top_k]
         probabilities = scores.softmax(dim=0)

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from fastweights.data.text import Corpus, open_corpus
-from fastweights.data.tokenisers import END_OF_LINE, BytePairs, Characters, Splitter, Vocabulary, Words
+from fastweights.data.tokenisers import END_OF_LINE, SPLITTERS, BytePairs, Splitter, Vocabulary, Words
 from fastweights.evaluation import perplexity
 from fastweights.evaluation.generate import Sampling
 from fastweights.evaluation.generate import generate as continuation
@@ -52,16 +52,20 @@ def train(options: TrainOptions) -> None:
 
 def shared_corpus(source: str, splitter: Splitter, cache: Path | None = None, *, world: World) -> Corpus:
     """The corpus, tokenised by the first process while the others wait."""
-    if world.first:
-        open_corpus(source, splitter, cache)
+    if not world.first:
+        world.from_first(0)
+        return open_corpus(source, splitter, cache)
+    corpus = open_corpus(source, splitter, cache)
     world.from_first(0)
-    return open_corpus(source, splitter, cache)
+    return corpus
 
 
 def evaluate_run(
     path: Path, corpus: Corpus, options: EvaluateOptions, display: TrainingDisplay | None = None
 ) -> tuple[Score, int]:
     """The score of a run's model on a split, and the step of the checkpoint that was used."""
+    if options.limit is not None and options.limit < 2:
+        raise ValueError(f"limit: expected at least 2 tokens, got {options.limit}")
     model, run, checkpoint = load_run(path, options.checkpoint)
     if run.text != corpus.digest:
         raise ValueError(f"{path}: trained on another text, or on the same one split in another way")
@@ -79,20 +83,23 @@ def evaluate(options: EvaluateOptions) -> None:
     """The command: print the perplexity and add it to evaluations.jsonl of the run."""
     set_threads(options.threads)
     vocabulary = _vocabulary(options.run)
-    source = options.data or str(read_json(options.run / "source.json")["source"])
-    corpus = open_corpus(source, vocabulary.splitter, options.cache)
+    corpus = open_corpus(options.data or _source(options.run), vocabulary.splitter, options.cache)
     display = TrainingDisplay(vocabulary.splitter.unit)
     with display.shown():
         score, step = evaluate_run(options.run, corpus, options, display)
     limited = f", first {options.limit} tokens only" if options.limit else ""
     line = {"split": options.split, "context": score.context + limited, "step": step, "tokens": score.tokens}
     line |= {"loss": score.loss, "perplexity": score.perplexity}
-    with (options.run / "evaluations.jsonl").open("a", encoding="utf-8") as file:
-        file.write(json.dumps(line) + "\n")
     display.say(
         f"{options.run}: {options.split} perplexity {score.perplexity:.2f} per {vocabulary.splitter.unit} "
         f"({score.tokens} scored; {score.context}{limited}; checkpoint of step {step})"
     )
+    file = options.run / "evaluations.jsonl"
+    try:
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(line) + "\n")
+    except OSError as error:
+        print(f"warning: {file}: could not be written ({error.strerror})", file=sys.stderr)
 
 
 def generate(options: GenerateOptions) -> None:
@@ -108,13 +115,17 @@ def generate(options: GenerateOptions) -> None:
     new = islice(continuation(model.to(device), start, sampling, device=device), options.length)
     if options.prompt:
         print(printable(options.prompt), end=" " if isinstance(vocabulary.splitter, Words) else "", flush=True)
-    for text in vocabulary.decode(new):
-        print(printable(text), end="", flush=True)
-    print()
+    try:
+        for text in vocabulary.decode(new):
+            print(printable(text), end="", flush=True)
+    finally:
+        print()
 
 
 def prompt_tokens(vocabulary: Vocabulary, prompt: str) -> list[int]:
     """The tokens of a prompt; a text starts at the beginning of a line if nothing is given."""
+    if any(0xD800 <= ord(letter) <= 0xDFFF for letter in prompt):
+        raise ValueError("prompt: not UTF-8 text")
     if prompt:
         tokens = [token for line in prompt.splitlines(keepends=True) for token in vocabulary.encode(line)]
         # The prompt's last line is to be continued, not ended.
@@ -132,12 +143,14 @@ def printable(text: str) -> str:
 
 
 def _context(options: EvaluateOptions, run: LanguageModelRun) -> Context:
-    length = options.length or run.training.segment_length
+    length = run.training.segment_length if options.length is None else options.length
     kind = options.context
     if kind == "auto":
         kind = "carried" if run.training.carry_state else "sliding"
     if options.reach is not None and kind != "carried":
         raise ValueError(f"reach: only a carried memory has one, not {kind} context; possible: --context carried")
+    if options.stride != 1 and kind != "sliding":
+        raise ValueError(f"stride: only a sliding window has one, not {kind} context; possible: --context sliding")
     if kind == "carried":
         return CarriedState(length, options.reach, options.batch_size)
     if kind == "segments":
@@ -145,8 +158,21 @@ def _context(options: EvaluateOptions, run: LanguageModelRun) -> Context:
     return SlidingWindow(length, options.stride, options.batch_size)
 
 
-def _splitter(name: str, vocabulary_size: int) -> Splitter:
-    return {"words": Words(), "characters": Characters(), "bpe": BytePairs(vocabulary_size)}[name]
+def _splitter(name: str, vocabulary_size: int | None) -> Splitter:
+    if vocabulary_size is None:
+        return SPLITTERS[name]()
+    if name != "bpe":
+        raise ValueError(f"vocabulary_size: only byte pairs have one, not {name}; possible: --tokens bpe")
+    return BytePairs(vocabulary_size)
+
+
+def _source(path: Path) -> str:
+    """Where the text of a run was when its training began."""
+    file = path / "source.json"
+    source = read_json(file).get("source") if file.exists() else None
+    if not isinstance(source, str):
+        raise ValueError(f"{path}: the run does not say where its text is; give it as --data")
+    return source
 
 
 def _vocabulary(path: Path) -> Vocabulary:

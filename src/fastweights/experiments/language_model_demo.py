@@ -19,6 +19,7 @@ from fastweights.reporting.records import write_text
 from fastweights.reporting.report import Section, Table
 from fastweights.training.run_directory import read_json
 
+TEXT = "python-topics.txt"
 STEPS = 600
 PROMPT = "the value of"
 LENGTH = 60
@@ -46,7 +47,7 @@ def run(folder: Path) -> Written:
     corpus = topics(folder)
     path = folder / "language-model"
     display = TrainingDisplay(corpus.vocabulary.splitter.unit)
-    outcome = train_run(tiny_run(corpus), corpus, path, display=display)
+    outcome = train_run(tiny_run(corpus), corpus, path, display=display, source=str(folder / TEXT))
     if outcome is not None and not outcome.finished:
         raise SystemExit(128 + (outcome.signal or signal.SIGTERM))
     result = read_json(path / "result.json")
@@ -70,7 +71,7 @@ def topics(folder: Path) -> Corpus:
     """The sentences of the help texts about Python's language, which every installation has, as a corpus of words."""
     from pydoc_data.topics import topics as texts
 
-    path = folder / "python-topics.txt"
+    path = folder / TEXT
     write_text(path, "".join(f"{line}\n" for name in sorted(texts) for line in sentences(texts[name])))
     return open_corpus(path, Words(), folder / "cache")
 

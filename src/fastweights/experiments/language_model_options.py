@@ -19,8 +19,8 @@ class TrainOptions:
     """Folder of the run."""
     tokens: Literal["words", "characters", "bpe"] = "words"
     """What the text is split into."""
-    vocabulary_size: int = 8192
-    """Symbols of a byte-pair vocabulary."""
+    vocabulary_size: int | None = None
+    """Symbols of a byte-pair vocabulary; 8192 if absent."""
     set: tuple[str, ...] = ()
     """Changes to the preset as path=value: training.steps=200, model.attention.feature_map.nu=2."""
     when_not_finite: Literal["stop", "skip"] = "stop"

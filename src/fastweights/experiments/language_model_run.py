@@ -16,6 +16,7 @@ from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import CarriedState, Context, IndependentSegments, Score
 from fastweights.experiments.source_commit import source_commit
 from fastweights.experiments.training_display import TrainingDisplay
+from fastweights.layers import KeyValueState
 from fastweights.models.language_model import CODEC, LanguageModel, LanguageModelConfig
 from fastweights.models.presets import preset_named
 from fastweights.reporting.environment import Environment
@@ -104,14 +105,16 @@ def train_run(
     if (run.model.vocabulary_size, run.text) != (len(corpus.vocabulary), corpus.digest):
         raise ValueError("run: it is that of another text or vocabulary")
     # What cannot be trained should leave no folder behind.
-    SegmentStream(corpus.train, run.training.batch_size, run.training.segment_length)
-    run.training.columns(0, world.size * run.training.accumulation)
-    display = display or TrainingDisplay(corpus.vocabulary.splitter.unit, quiet=True)
+    training, unit = run.training, corpus.vocabulary.splitter.unit
+    SegmentStream(corpus.train, training.batch_size, training.segment_length, training.shuffle, training.seed)
+    training.columns(0, world.size * training.accumulation)
+    if len(corpus.valid) < 2:
+        raise ValueError(f"valid: a text of {len(corpus.valid)} {unit} has nothing to predict; expected at least 2")
+    model = _new_model(run, world.device)
+    display = display or TrainingDisplay(unit, quiet=True)
     with _claimed(path, run, corpus, world, source) as directory:
         if directory.result is not None:
             return None
-        torch.manual_seed(seed_for("model", run.training.seed))
-        model = LanguageModel(run.model)
         scalars = Scalars.open(path / "tensorboard", newest_step(directory)) if world.first else None
 
         def validate(interrupted: Callable[[], bool]) -> float | None:
@@ -123,7 +126,7 @@ def train_run(
         hooks = Hooks(validate, display.update, display.say, scalars)
         try:
             with display.shown():
-                trainer = Trainer(model, corpus.train, run.training, directory, world=world, upkeep=upkeep, hooks=hooks)
+                trainer = Trainer(model, corpus.train, training, directory, world=world, upkeep=upkeep, hooks=hooks)
                 outcome = trainer.run()
         finally:
             if scalars is not None:
@@ -131,6 +134,17 @@ def train_run(
         if outcome.finished:
             directory.finish(_result(run, model, outcome))
         return outcome
+
+
+def _new_model(run: LanguageModelRun, device: torch.device) -> LanguageModel:
+    """The model that a run starts from, after a look at whether it computes and can carry what it should."""
+    torch.manual_seed(seed_for("model", run.training.seed))
+    model = LanguageModel(run.model).to(device).eval()
+    with torch.no_grad(), run.training.autocast(device):
+        _, states = model(torch.zeros(1, 1, dtype=torch.int64, device=device))
+    if run.training.carry_state and any(isinstance(state, KeyValueState) for state in states):
+        raise ValueError("carry_state: softmax attention keeps every step, its state would grow without bound")
+    return model
 
 
 def newest_step(directory: RunDirectory) -> int:
@@ -165,6 +179,7 @@ def _claimed(
     with RunDirectory.claim(path, run.to_dict(), environment) as directory:
         if not (path / "vocabulary.json").exists():
             write_whole(path / "vocabulary.json", corpus.vocabulary.to_json())
+        if not (path / "source.json").exists():
             place = str(Path(source).resolve()) if source and Path(source).exists() else source
             write_whole(path / "source.json", json.dumps({"source": place}) + "\n")
         world.from_first(0)

@@ -1,19 +1,22 @@
 """The language model behind Hugging Face's interface: from_pretrained, save_pretrained, generate."""
 
+import inspect
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
-from transformers import initialization as init
 from transformers.modeling_outputs import CausalLMOutputWithPast
+from transformers.utils.generic import can_return_tuple
 from typing_extensions import override
 
 from fastweights.hf.cache import FastWeightCache
 from fastweights.hf.configuration import FastWeightConfig
-from fastweights.layers.positions import SinusoidalPositions, frequencies
 from fastweights.models.language_model import LanguageModel
+
+IGNORED = {"cache_position", "token_type_ids"}
+"""What versions of transformers and tokenizers hand over unasked; nothing depends on it here."""
 
 
 class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
@@ -58,6 +61,7 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
         return (model, info) if with_info else model
 
     @override
+    @can_return_tuple  # type: ignore[untyped-decorator]
     def forward(
         self,
         input_ids: Tensor | None = None,
@@ -66,9 +70,13 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
         inputs_embeds: Tensor | None = None,
         labels: Tensor | None = None,
         use_cache: bool | None = None,
-        logits_to_keep: int = 0,
-        **kwargs: Any,
+        logits_to_keep: int | Tensor = 0,
+        output_hidden_states: bool | None = None,
+        output_attentions: bool | None = None,
+        num_items_in_batch: int | Tensor | None = None,
+        **others: Any,
     ) -> CausalLMOutputWithPast:
+        self._refuse_what_would_be_ignored(output_attentions, others)
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds, and not both")
         if past_key_values is not None and not isinstance(past_key_values, FastWeightCache):
@@ -77,23 +85,71 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
                 f"{type(past_key_values).__name__}"
             )
         embedded = self.model.embedding(input_ids) if inputs_embeds is None else inputs_embeds
-        steps = embedded.shape[1]
-        mask = None if attention_mask is None else _last_steps(attention_mask, steps)
+        seen = 0 if past_key_values is None else past_key_values.get_seq_length()
+        mask = None if attention_mask is None else _newest(attention_mask, embedded, seen)
         states = None if past_key_values is None else past_key_values.states
-        hidden, states = self.model.run(embedded, states, mask)
+        recorded = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
+        hidden_states: list[Any] | None = [] if recorded else None
+        hidden, states = _run(self.model, embedded, states, mask, hidden_states)
+        kept = _kept(hidden, logits_to_keep)
         if use_cache if use_cache is not None else self.config.use_cache and not self.training:
             past_key_values = past_key_values or FastWeightCache(len(self.model.blocks))
-            past_key_values.store(states, steps)
-        loss = None if labels is None else self._loss(hidden, labels)
-        logits = self.model.log_probabilities(hidden[:, -logits_to_keep:] if logits_to_keep else hidden)
-        return CausalLMOutputWithPast(loss, logits, past_key_values)  # type: ignore[arg-type]
+            past_key_values.store(states, embedded.shape[1])
+        return CausalLMOutputWithPast(
+            loss=None if labels is None else self._loss(hidden, labels, num_items_in_batch),  # type: ignore[arg-type]
+            logits=self.model.log_probabilities(kept),
+            past_key_values=past_key_values,
+            hidden_states=None if hidden_states is None else tuple(hidden_states),
+        )
 
-    def _loss(self, hidden: Tensor, labels: Tensor) -> Tensor:
-        """The mean over labels that are not -100, each predicted from the positions before it."""
+    def _refuse_what_would_be_ignored(self, output_attentions: bool | None, others: dict[str, Any]) -> None:
+        if self.config.output_attentions if output_attentions is None else output_attentions:
+            raise ValueError("output_attentions: the layers keep no attention weights; possible: output_hidden_states")
+        unknown = sorted(name for name, value in others.items() if value is not None and name not in IGNORED)
+        if unknown:
+            *possible, _ = inspect.signature(self.forward).parameters
+            raise ValueError(
+                f"forward: unknown argument {', '.join(unknown)}; possible: {', '.join(possible)}; "
+                f"positions are counted by attention_mask and the cache, and a row is one text"
+            )
+
+    def _loss(self, hidden: Tensor, labels: Tensor, num_items: int | Tensor | None) -> Tensor:
+        """Over labels that are not -100, each predicted from the positions before it.
+
+        The mean, or the sum divided by `num_items`, which the Trainer counts in all batches that it accumulates.
+        """
         targets = labels[:, 1:]
         counted = targets != -100
-        losses = self.model.losses(hidden[:, :-1], targets.masked_fill(~counted, 0))
-        return losses[counted].mean()
+        losses = self.model.losses(hidden[:, :-1], targets.masked_fill(~counted, 0))[counted]
+        return losses.mean() if num_items is None else losses.sum() / num_items
+
+    @override
+    @torch.no_grad()
+    def generate(self, inputs: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
+        """As in transformers, but an empty prompt is refused."""
+        given = (kwargs.get("inputs_embeds"), kwargs.get("input_ids"), inputs)
+        prompt = next((tokens for tokens in given if tokens is not None), None)
+        if prompt is not None and prompt.numel() == 0:
+            raise ValueError(
+                f"generate: no token in a prompt of shape {tuple(prompt.shape)}; possible: at least one, such as the "
+                "end of a line, or no prompt at all to start from bos_token_id"
+            )
+        return super().generate(inputs, *args, **kwargs)  # type: ignore[misc]
+
+    @override
+    def resize_token_embeddings(
+        self, new_num_tokens: int | None = None, pad_to_multiple_of: int | None = None, mean_resizing: bool = True
+    ) -> Any:
+        """The embedding if it has the size that is asked for; there is no other."""
+        size, multiple = self.config.vocab_size, pad_to_multiple_of or 1
+        wanted = -(-(size if new_num_tokens is None else new_num_tokens) // multiple) * multiple
+        if wanted != size:
+            raise ValueError(
+                f"resize_token_embeddings: expected {size} words, got {wanted}: they are ordered by frequency, and "
+                f"their number is fixed by the cutoffs of the adaptive softmax; possible: train a new model, from "
+                f"LanguageModelConfig(vocabulary_size={wanted})"
+            )
+        return self.model.embedding
 
     @override
     def get_input_embeddings(self) -> nn.Module:
@@ -109,20 +165,50 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
         return False
 
     @override
-    @torch.no_grad()
     def _init_weights(self, module: nn.Module) -> None:
-        """The layers initialise themselves; what is not saved with the weights is computed again."""
-        if isinstance(module, SinusoidalPositions):
-            init.copy_(module.frequencies, frequencies(2 * module.frequencies.numel()))
+        """The layers initialise themselves."""
 
 
-def _last_steps(attention_mask: Tensor | dict[str, Tensor], steps: int) -> Tensor:
+def _run(
+    model: LanguageModel, embedded: Tensor, states: list[Any] | None, mask: Tensor | None, record: list[Tensor] | None
+) -> tuple[Tensor, list[Any]]:
+    """`model.run`; a record gets what goes into each layer, then what comes out of the model."""
+    if record is None:
+        return model.run(embedded, states, mask)
+    hooks = [block.register_forward_pre_hook(lambda _, inputs: record.append(inputs[0])) for block in model.blocks]
+    try:
+        hidden, states = model.run(embedded, states, mask)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    record.append(hidden)
+    return hidden, states
+
+
+def _newest(attention_mask: Tensor | dict[str, Tensor], embedded: Tensor, seen: int) -> Tensor:
     """The part of a mask over all positions so far that belongs to the positions given now."""
     if isinstance(attention_mask, dict):
         attention_mask = next(iter(attention_mask.values()))
-    if attention_mask.dim() != 2:
-        raise ValueError(f"attention_mask: expected shape (batch, positions), got {tuple(attention_mask.shape)}")
-    return attention_mask[:, attention_mask.shape[1] - steps :].bool()
+    batch, steps, _ = embedded.shape
+    shape = tuple(attention_mask.shape)
+    if len(shape) != 2 or shape[0] != batch or not steps <= shape[1] <= seen + steps:
+        cached = f", or {(batch, seen + steps)} with the {seen} in the cache" if seen else ""
+        raise ValueError(
+            f"attention_mask: expected shape {(batch, steps)}, a column for each position{cached}, got {shape}"
+        )
+    return attention_mask[:, shape[1] - steps :].bool()
+
+
+def _kept(hidden: Tensor, logits_to_keep: int | Tensor) -> Tensor:
+    """The positions whose logits are asked for: so many last ones, all if 0, or those that a tensor names."""
+    if isinstance(logits_to_keep, int):
+        return hidden[:, -logits_to_keep:] if logits_to_keep else hidden
+    if logits_to_keep.dim() != 1:
+        raise ValueError(
+            "logits_to_keep: expected how many of the last positions, or a tensor with one dimension that names "
+            f"positions, got a tensor of shape {tuple(logits_to_keep.shape)}"
+        )
+    return hidden[:, logits_to_keep]
 
 
 def register() -> None:

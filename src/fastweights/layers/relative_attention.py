@@ -96,14 +96,18 @@ class RelativeAttention(nn.Module):
         steps, total = queries.shape[2], keys.shape[2]
         from_far = sinusoids(torch.arange(total - 1, -1, -1, device=keys.device), self.model_dim, keys.dtype)
         distances = self.distance_projection(from_far).unflatten(-1, (self.num_heads, -1))
-        content = (queries + self.content_bias) @ keys.mT
-        by_distance = (queries + self.distance_bias) @ distances.permute(1, 2, 0)
-        scores = (content + align(by_distance)) / math.sqrt(queries.shape[-1])
+        scale = 1 / math.sqrt(queries.shape[-1])
+        by_distance = (scale * (queries + self.distance_bias)) @ distances.permute(1, 2, 0)
         visible = torch.ones(steps, total, dtype=torch.bool, device=keys.device).tril(total - steps)
-        allowed = visible & real[:, None, None, :]
+        future = torch.zeros_like(visible, dtype=queries.dtype).masked_fill(~visible, -torch.inf)
+        content = torch.baddbmm(future, (scale * (queries + self.content_bias)).flatten(0, 1), keys.flatten(0, 1).mT)
+        scores = content.unflatten(0, queries.shape[:2]) + align(by_distance)
+        # Looked at on the CPU only: on a GPU the question alone would make the host wait.
+        if real.device.type == "cpu" and not torch.compiler.is_compiling() and real.all():
+            return scores.softmax(dim=-1)
         # A padded query may see nothing; softmax over nothing would be NaN.
-        scores = scores.masked_fill(~allowed, torch.finfo(scores.dtype).min)
-        return scores.softmax(dim=-1) * allowed
+        allowed = visible & real[:, None, None, :]
+        return scores.masked_fill(~allowed, torch.finfo(scores.dtype).min).softmax(dim=-1) * allowed
 
 
 def _align(by_distance: Tensor) -> Tensor:

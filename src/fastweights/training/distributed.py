@@ -64,13 +64,20 @@ class World:
 
     @staticmethod
     def device_named(name: str) -> torch.device:
-        """A device by its name in torch; `auto` is a GPU if there is one."""
+        """A device of this machine by its name in torch; `auto` is a GPU if there is one."""
         if name == "auto":
-            name = "cuda" if torch.cuda.is_available() else "cpu"
+            return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        gpus = [f"cuda:{number}" for number in range(torch.cuda.device_count())]
+        possible = ["auto", "cpu", *(["cuda", *gpus] if gpus else [])]
         try:
-            return torch.device(name)
-        except RuntimeError as error:
-            raise ValueError(f"device: {name!r} is none; possible: auto, cpu, cuda, cuda:1, …") from error
+            device = torch.device(name)
+            # GPUs are only counted: a process that uses one, if only to try it, takes memory there until it ends.
+            there = str(device) in possible if device.type == "cuda" else torch.zeros(1, device=device).item() == 0
+        except (RuntimeError, AssertionError, ImportError):
+            there = False
+        if not there:
+            raise ValueError(f"device: {name!r} is none of this machine; possible: {', '.join(possible)}")
+        return device
 
     @property
     def first(self) -> bool:
