@@ -13,6 +13,7 @@ import torch
 
 from fastweights.data.text import Corpus, open_corpus
 from fastweights.data.tokenisers import BytePairs, Words
+from fastweights.evaluation.perplexity import Score
 from fastweights.experiments import language_model
 from fastweights.experiments.language_model import evaluate, generate, printable, prompt_tokens, train
 from fastweights.experiments.language_model_options import EvaluateOptions, GenerateOptions, TrainOptions
@@ -208,6 +209,15 @@ def test_a_score_that_cannot_be_kept_is_still_shown(text: Path, capsys: pytest.C
     assert "test perplexity" in said
     assert warned.startswith("warning: ")
     assert "evaluations.jsonl: could not be written (Is a directory)" in warned
+
+
+def test_a_loss_that_is_no_number_is_an_error_and_never_written(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(options(text))
+    nothing = (Score(math.nan, 8, "any"), 4)
+    monkeypatch.setattr(language_model, "evaluate_run", lambda *given: nothing)
+    with pytest.raises(FloatingPointError, match="run: the loss on the valid text is nan"):
+        evaluate(EvaluateOptions(text.parent / "run", split="valid", cache=text.parent / "cache"))
+    assert not (text.parent / "run" / "evaluations.jsonl").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The commands about language models: train one, measure its perplexity, let it write."""
 
 import json
+import math
 import signal
 import sys
 from itertools import islice
@@ -87,6 +88,8 @@ def evaluate(options: EvaluateOptions) -> None:
     display = TrainingDisplay(vocabulary.splitter.unit)
     with display.shown():
         score, step = evaluate_run(options.run, corpus, options, display)
+    if not math.isfinite(score.loss):
+        raise FloatingPointError(f"{options.run}: the loss on the {options.split} text is {score.loss}")
     limited = f", first {options.limit} tokens only" if options.limit else ""
     line = {"split": options.split, "context": score.context + limited, "step": step, "tokens": score.tokens}
     line |= {"loss": score.loss, "perplexity": score.perplexity}
