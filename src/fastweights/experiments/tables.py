@@ -71,16 +71,13 @@ TABLES = {
             "table3",
             "Table 3: positions and attention normalisation",
             "The Linear Transformer with the delta rule, with and without positional encodings and attention "
-            "normalisation. The order of writes is in the memory itself, so positions may not be needed. Beyond the "
-            "paper, the Transformer, to which they are all that tells one order of words from another.",
-            ("model", "positions", "attention normalisation"),
+            "normalisation. The order of writes is in the memory itself, so positions may not be needed.",
+            ("positions", "attention normalisation"),
             {
-                ("Linear delta", "yes", "yes"): "linear-delta-attnnorm",
-                ("Linear delta", "no", "yes"): "linear-delta-attnnorm-nopos",
-                ("Linear delta", "yes", "no"): "linear-delta",
-                ("Linear delta", "no", "no"): "linear-delta-nopos",
-                ("Transformer", "yes", "–"): "transformer",
-                ("Transformer", "no", "–"): "transformer-nopos",
+                ("yes", "yes"): "linear-delta-attnnorm",
+                ("no", "yes"): "linear-delta-attnnorm-nopos",
+                ("yes", "no"): "linear-delta",
+                ("no", "no"): "linear-delta-nopos",
             },
             ("medium",),
         ),
