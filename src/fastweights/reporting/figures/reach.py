@@ -30,7 +30,7 @@ def reach_figure(reaches: Mapping[str, Reach]) -> Drawing:
         axes.set_xticks(ticks, [f"{words:,}" for words in ticks[:-1]] + [f"{ticks[-1]:,}\n(whole text)"])
         axes.set(xlabel="words after which the memory is emptied", ylabel="perplexity, validation text")
         axes.grid(alpha=0.3)
-        axes.legend()
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
 
     return Drawing(
         "reach",
