@@ -53,7 +53,7 @@ def refuse_gradient_overflow(x: Tensor, projected: Tensor, y: Tensor, after: Fas
 
     In float16 nothing is said: there, loss scaling finds its scale by overflows.
     """
-    if not (_gradients_watched.get() and _looks(x) and projected.requires_grad and y.requires_grad):
+    if not (_looks(x) and _gradients_watched.get() and projected.requires_grad and y.requires_grad):
         return
     if x.dtype == torch.float16:
         return
