@@ -16,10 +16,10 @@ from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import CarriedState, Context, IndependentSegments, Score
 from fastweights.experiments.source_commit import source_commit
 from fastweights.experiments.training_display import TrainingDisplay
-from fastweights.layers import KeyValueState
 from fastweights.models.language_model import CODEC, LanguageModel, LanguageModelConfig
 from fastweights.models.presets import preset_named
 from fastweights.reporting.environment import Environment
+from fastweights.training.carried_state import refuse_growing_states
 from fastweights.training.checkpoint import Checkpoint, best_checkpoint, checkpoints, newest_checkpoint, step_of
 from fastweights.training.config import TrainingConfig, Upkeep
 from fastweights.training.disk import write_whole
@@ -142,8 +142,8 @@ def _new_model(run: LanguageModelRun, device: torch.device) -> LanguageModel:
     model = LanguageModel(run.model).to(device).eval()
     with torch.no_grad(), run.training.autocast(device):
         _, states = model(torch.zeros(1, 1, dtype=torch.int64, device=device))
-    if run.training.carry_state and any(isinstance(state, KeyValueState) for state in states):
-        raise ValueError("carry_state: softmax attention keeps every step, its state would grow without bound")
+    if run.training.carry_state:
+        refuse_growing_states(states)
     return model
 
 

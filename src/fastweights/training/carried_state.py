@@ -10,7 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fastweights.layers import KeyValueState
+
 States = list[Any]
+
+
+def refuse_growing_states(states: Sequence[Any]) -> None:
+    """A ValueError if any of them grows with every segment that it is carried over."""
+    if any(isinstance(state, KeyValueState) for state in states):
+        raise ValueError("carry_state: softmax attention keeps every step, its state would grow without bound")
 
 
 def state_tensors(states: Sequence[Any]) -> dict[str, Tensor]:

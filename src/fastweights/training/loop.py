@@ -15,7 +15,7 @@ from torch import nn
 
 from fastweights.data.segments import Segment, SegmentStream
 from fastweights.data.token_cache import TokenArray
-from fastweights.layers import KeyValueState
+from fastweights.training.carried_state import refuse_growing_states
 from fastweights.training.config import TrainingConfig, Upkeep
 from fastweights.training.disk import Disk
 from fastweights.training.distributed import World
@@ -122,8 +122,8 @@ class Trainer:
 
     def _start(self) -> None:
         self.run_state.resume(self._template, self.hooks.say)
-        if self.config.carry_state and any(isinstance(state, KeyValueState) for state in self._template()):
-            raise ValueError("carry_state: softmax attention keeps every step, its state would grow without bound")
+        if self.config.carry_state:
+            refuse_growing_states(self._template())
         start_training(self.loss)
 
     def _train_step(self) -> None:
