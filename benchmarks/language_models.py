@@ -17,7 +17,7 @@ from benchmarks.timing import Json, Times, stopwatch
 from fastweights import FastWeightAttention, FastWeightState
 from fastweights.memory import Writes
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
-from fastweights.models.presets import PRESETS
+from fastweights.experiments.language_models.presets import PRESETS
 
 CLUSTERS = {1000: 0.703, 3000: 0.143, 8000: 0.098, 21_278: 0.056}
 """Sizes of the clusters of the adaptive softmax, and how much of WikiText-2 their words are."""

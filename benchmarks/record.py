@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.timing import Json
-from fastweights.reporting.records import read_json, write_text
+from fastweights.runs.record import read_json, write_text
 
 FORMAT = 1
 UNDISTURBED = 0.9

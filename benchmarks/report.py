@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.figure import draw
 from benchmarks.record import SpeedRecord
 from benchmarks.tables import all_tables, decoding, headline, language_models, stacks
-from fastweights.reporting.records import write_text
+from fastweights.runs.record import write_text
 from fastweights.reporting.report import fill_markers
 from fastweights.reporting.terminal import print_table
 

@@ -13,9 +13,9 @@ import torch
 
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.timing import Json, Times, stopwatch
-from fastweights.evaluation.retrieval import evaluate
-from fastweights.experiments.retrieval import PROTOCOLS, preset
-from fastweights.experiments.retrieval_training import Training
+from fastweights.experiments.retrieval.evaluation import evaluate
+from fastweights.experiments.retrieval.execute import PROTOCOLS, preset
+from fastweights.experiments.retrieval.task import Training
 
 
 class SyntheticCase(NamedTuple):

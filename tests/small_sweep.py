@@ -5,7 +5,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from fastweights.experiments.retrieval import PUBLISHED, RetrievalRun, preset
+from fastweights.experiments.retrieval.execute import PUBLISHED, RetrievalRun, preset
 
 
 def runs(steps: int = 1000, count: int = 10) -> list[RetrievalRun]:
@@ -25,7 +25,7 @@ def runs(steps: int = 1000, count: int = 10) -> list[RetrievalRun]:
 
 
 if __name__ == "__main__":
-    from fastweights.experiments.sweep import sweep
+    from fastweights.runs.sweep.local import sweep
 
     # A shell that started the tests in the background would have made this program deaf to Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)

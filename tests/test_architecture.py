@@ -104,7 +104,7 @@ def test_imports_point_one_way(path: Path) -> None:
     [
         ("from fastweights.memory import fast_weight_scan", "feature_maps/x.py"),
         ("from fastweights.layers.block import Block", "memory/x.py"),
-        ("import fastweights.cli", "experiments/x.py"),
+        ("import fastweights.cli.main", "experiments/x.py"),
         ("def f():\n    from fastweights.training import loop", "layers/x.py"),
         ("from ..memory import scan", "update_rules/x.py"),
         ("from .. import memory", "update_rules/x.py"),

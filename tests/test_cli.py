@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import fastweights
-from fastweights import cli
+from fastweights.cli.main import main as cli
 from fastweights.feature_maps import FEATURE_MAPS
 from fastweights.memory import NORMALISATIONS
 from fastweights.update_rules import UPDATE_RULES
@@ -28,7 +28,7 @@ def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, 
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["--version"], ["dmeo"], ["list", "--no"]])
 def test_help_and_mistakes_do_not_wait_for_torch(arguments: list[str]) -> None:
     program = (
-        "import sys\nfrom fastweights.cli import main\n"
+        "import sys\nfrom fastweights.cli.main import main\n"
         f"try:\n    main({arguments!r})\nexcept SystemExit:\n    pass\n"
         "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
     )

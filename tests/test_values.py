@@ -9,7 +9,7 @@ import pytest
 from fastweights.feature_maps import DPFP, Favor, FeatureMap
 from fastweights.memory import NORMALISATIONS, Normalisation, SumNormalisation
 from fastweights.update_rules import DeltaRule, ProgrammerRule, UpdateRule
-from fastweights.values import TABLES, VALUES
+from fastweights.config import TABLES, VALUES
 
 
 @dataclass(frozen=True)

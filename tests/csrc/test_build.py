@@ -16,7 +16,7 @@ sys.path[:0] = [sys.argv[1]]
 sys.path.append(sys.argv[2])
 import fastweights, torch
 from fastweights import FastWeightAttention, fast_weight_scan
-from fastweights.cli import main
+from fastweights.cli.main import main
 from fastweights.memory.scan import choose_backend
 
 assert fastweights.__file__.startswith(sys.argv[1])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fastweights.data.segments import SegmentStream
+from fastweights.data.text.segments import SegmentStream
 
 
 def stream(count: int, **options: object) -> SegmentStream:

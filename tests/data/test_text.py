@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fastweights.data.text import PUBLIC, open_corpus
-from fastweights.data.token_cache import SPLITS, default_cache, write_cache
-from fastweights.data.tokenisers import BytePairs, Characters, Splitter, Vocabulary, Words
+from fastweights.data.text.corpus import PUBLIC, open_corpus
+from fastweights.data.text.cache import SPLITS, default_cache, write_cache
+from fastweights.data.text.tokenizers import BytePairs, Characters, Splitter, Vocabulary, Words
 
 WIKITEXT_2 = Path(os.environ.get("FASTWEIGHTS_WIKITEXT2", "wikitext-2"))
 
@@ -226,7 +226,7 @@ def test_a_public_corpus_is_fetched_once_and_counted(tmp_path: Path, monkeypatch
         return [{"text": ""}, {"text": f" = {split} = \n"}]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fastweights.data.text._load_dataset", lambda name: load)
+    monkeypatch.setattr("fastweights.data.text.corpus._load_dataset", lambda name: load)
     with pytest.raises(ValueError, match="this is another text"):
         open_corpus("wikitext-2", cache=tmp_path / "cache")
     assert (tmp_path / "cache" / "wikitext-2" / "valid.txt").read_text() == "\n = validation = \n"

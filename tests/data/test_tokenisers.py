@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastweights.data.tokenisers import BytePairs, Characters, Vocabulary, Words
+from fastweights.data.text.tokenizers import BytePairs, Characters, Vocabulary, Words
 
 TEXT = ["the cat sat on the mat\n", "\n", "the end\n"]
 

@@ -7,7 +7,7 @@ from itertools import islice
 import pytest
 import torch
 
-from fastweights.evaluation.generate import Sampling, generate
+from fastweights.evaluation.sampling import Sampling, generate
 from fastweights.memory import FastWeightState
 from fastweights.models.attention_choice import FastWeightChoice, RelativeChoice, SoftmaxChoice
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig

@@ -9,17 +9,17 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from fastweights.data.retrieval import RetrievalTask
-from fastweights.evaluation.retrieval import (
+from fastweights.experiments.retrieval.evaluation import (
     PUBLISHED,
     TEXT,
     EvaluationProtocol,
     chunk_weighted_mean,
     evaluate,
 )
-from fastweights.experiments.retrieval import preset, single_thread
-from fastweights.experiments.retrieval_training import Training
+from fastweights.experiments.retrieval.execute import preset, single_thread
+from fastweights.experiments.retrieval.task import Training
 from fastweights.feature_maps import Favor
-from fastweights.models.retrieval import FastWeightRead, RetrievalModel, retrieval_loss
+from fastweights.experiments.retrieval.model import FastWeightRead, RetrievalModel, retrieval_loss
 
 
 @pytest.fixture(autouse=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from fastweights import cli
-from fastweights.experiments import commands
-from fastweights.experiments.retrieval import PUBLISHED, FastWeightRead
+from fastweights.cli.main import main as cli
+from fastweights.cli.main import commands
+from fastweights.experiments.retrieval.execute import PUBLISHED, FastWeightRead
 from fastweights.experiments.runs import load
 from fastweights.feature_maps import DPFP, Favor
 
@@ -168,7 +168,7 @@ def test_results_go_into_the_repository_only_from_inside_it(tmp_path: Path) -> N
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_is_interrupted_goes_on_where_it_was(number: int, code: int, tmp_path: Path) -> None:
     arguments = [*SHORT, "--set", "max_steps=3000", "--set", "stop_loss=0.0", "--set", "patience=1000"]
-    command = [sys.executable, "-m", "fastweights.cli", "run", "capacity", *arguments, "--results", str(tmp_path)]
+    command = [sys.executable, "-m", "fastweights.cli.main", "run", "capacity", *arguments, "--results", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not list(tmp_path.glob("runs/*/metrics.jsonl")):
         time.sleep(0.02)

@@ -5,14 +5,14 @@ from pathlib import Path
 import pytest
 
 from fastweights.experiments import demo, language_model_demo
-from fastweights.experiments.language_model import evaluate
-from fastweights.experiments.language_model_demo import Written
-from fastweights.experiments.language_model_options import EvaluateOptions
-from fastweights.experiments.retrieval import RetrievalRun
+from fastweights.cli.language_model import evaluate
+from fastweights.experiments.demo.language_model import Written
+from fastweights.cli.options import EvaluateOptions
+from fastweights.experiments.retrieval.execute import RetrievalRun
 from fastweights.experiments.runs import Records
-from fastweights.reporting.bounds import rank_bound
-from fastweights.reporting.figures.series import feature_dim
-from fastweights.reporting.records import Record
+from fastweights.experiments.retrieval.bounds import rank_bound
+from fastweights.experiments.retrieval.series import feature_dim
+from fastweights.runs.record import Record
 
 WRITTEN = Written(1_000, 16_384, 12.345, 30.0, "the value of <b> is ...")
 

@@ -9,11 +9,11 @@ from types import ModuleType
 import pytest
 
 from fastweights.experiments import FIGURES, figure2, figure3, figure4, figure5
-from fastweights.experiments.paper_report import figure_module, paper_report, save_figures, update_files
-from fastweights.experiments.retrieval import PUBLISHED, TEXT, RetrievalRun, preset
+from fastweights.experiments.paper import figure_module, paper_report, save_figures, update_files
+from fastweights.experiments.retrieval.execute import PUBLISHED, TEXT, RetrievalRun, preset
 from fastweights.experiments.runs import names_in_figures, outcomes
-from fastweights.reporting.outcomes import published
-from fastweights.reporting.records import Record
+from fastweights.experiments.retrieval.outcomes import published
+from fastweights.runs.record import Record
 
 MODULES: list[ModuleType] = [import_module(f"fastweights.experiments.{name}") for name in FIGURES]
 

@@ -11,14 +11,14 @@ from typing import Any
 import pytest
 import torch
 
-from fastweights.data.text import Corpus, open_corpus
-from fastweights.data.tokenisers import BytePairs, Words
+from fastweights.data.text.corpus import Corpus, open_corpus
+from fastweights.data.text.tokenizers import BytePairs, Words
 from fastweights.evaluation.perplexity import Score
-from fastweights.experiments import language_model
-from fastweights.experiments.language_model import evaluate, generate, printable, prompt_tokens, train
-from fastweights.experiments.language_model_options import EvaluateOptions, GenerateOptions, TrainOptions
-from fastweights.experiments.language_model_run import LanguageModelRun, load_run, preset_run
-from fastweights.models.presets import PRESETS
+from fastweights.cli.main import language_model
+from fastweights.cli.language_model import evaluate, generate, printable, prompt_tokens, train
+from fastweights.cli.options import EvaluateOptions, GenerateOptions, TrainOptions
+from fastweights.experiments.language_models.task import LanguageModelRun, load_run, preset_run
+from fastweights.experiments.language_models.presets import PRESETS
 
 TINY = (
     "model.model_dim=16",

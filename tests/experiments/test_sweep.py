@@ -16,8 +16,8 @@ import pytest
 import small_sweep
 from fastweights.experiments import figure2, figure3
 from fastweights.experiments.runs import carry_out, load, missing, name_of
-from fastweights.experiments.sweep import longest_first, sweep
-from fastweights.reporting.records import exclusive, record_path, run_directory
+from fastweights.runs.sweep.local import longest_first, sweep
+from fastweights.runs.record import exclusive, record_path, run_directory
 
 PROGRAM = Path(small_sweep.__file__)
 
@@ -146,7 +146,7 @@ def test_workers_end_with_the_sweep(tmp_path: Path) -> None:
     workers = workers_of(process.pid)
     assert workers
     listing = subprocess.run(["ps", "-o", "args=", "-p", str(workers[0])], check=True, capture_output=True, text=True)
-    assert listing.stdout.rstrip().endswith("fastweights.experiments.worker small sweep")
+    assert listing.stdout.rstrip().endswith("fastweights.runs.sweep.worker small sweep")
     process.kill()
     process.communicate()
     deadline = time.monotonic() + 300

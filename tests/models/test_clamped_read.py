@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from fastweights.models.clamped_read import clamped_reads
+from fastweights.experiments.retrieval.reads.clamped import clamped_reads
 from fastweights.update_rules import DeltaRule, FastWeightMemoryRule
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from fastweights.models.delta_read import delta_read_weights
+from fastweights.experiments.retrieval.reads.delta import delta_read_weights
 from fastweights.update_rules import DeltaRule
 
 

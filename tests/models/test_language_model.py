@@ -7,7 +7,7 @@ from torch.testing import assert_close
 from fastweights.memory import AttentionNormalisation
 from fastweights.models.attention_choice import ATTENTIONS, AttentionChoice, FastWeightChoice
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
-from fastweights.models.presets import PRESETS, preset_named
+from fastweights.experiments.language_models.presets import PRESETS, preset_named
 
 
 def tiny(attention: AttentionChoice, **changes: object) -> LanguageModel:

@@ -10,8 +10,8 @@ from torch.testing import assert_close
 
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Tanh
 from fastweights.memory import L2Normalisation, NoNormalisation, SumNormalisation
-from fastweights.models.reads import Attention, FastWeightRead, Pairs, SoftmaxRead
-from fastweights.models.retrieval import RetrievalModel, retrieval_loss
+from fastweights.experiments.retrieval.reads.reads import Attention, FastWeightRead, Pairs, SoftmaxRead
+from fastweights.experiments.retrieval.model import RetrievalModel, retrieval_loss
 from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, ProgrammerRule, SumRule
 
 

@@ -4,7 +4,7 @@ import torch
 from torch.testing import assert_close
 
 from fastweights.memory import SumNormalisation
-from fastweights.models.sum_normalised import sum_normalised
+from fastweights.experiments.retrieval.reads.sum_normalised import sum_normalised
 
 
 def test_matches_the_normalisation_of_the_layers() -> None:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fastweights.reporting.bounds import layer_norm_bound, layer_norm_floor, order_blind_floor, rank_bound
+from fastweights.experiments.retrieval.bounds import layer_norm_bound, layer_norm_floor, order_blind_floor, rank_bound
 
 
 @pytest.mark.parametrize(("size", "length"), [(20, 20), (20, 40), (7, 14)])

@@ -6,8 +6,8 @@ import torch
 
 from fastweights import backends
 from fastweights.memory import scan
-from fastweights.reporting import environment
-from fastweights.reporting.environment import Environment
+from fastweights.runs import environment
+from fastweights.runs.environment import Environment
 
 
 def test_the_environment_is_that_of_this_process() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from fastweights.reporting.language_claims import CLAIMS
-from fastweights.reporting.outcomes import Outcomes
-from fastweights.reporting.paper import SYNTHETIC_CLAIMS, ledger
-from fastweights.reporting.perplexities import PAPER, Perplexities, Perplexity
+from fastweights.experiments.language_models.claims import CLAIMS
+from fastweights.experiments.retrieval.outcomes import Outcomes
+from fastweights.experiments.ledger import SYNTHETIC_CLAIMS, ledger
+from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
 

@@ -5,7 +5,7 @@ import io
 import pytest
 from rich.console import Console
 
-from fastweights.reporting.progress import Running, SweepProgress, duration, ending
+from fastweights.runs.display import Running, SweepProgress, duration, ending
 
 
 def plain_progress(total: int = 3, done: int = 1) -> tuple[SweepProgress, io.StringIO]:

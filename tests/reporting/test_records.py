@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fastweights.reporting.records import (
+from fastweights.runs.record import (
     LARGEST_RECORD,
     Record,
     exclusive,

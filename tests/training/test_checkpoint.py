@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fastweights.training.checkpoint import (
+from fastweights.runs.checkpoint import (
     FILES,
     Checkpoint,
     CheckpointError,
@@ -22,7 +22,7 @@ from fastweights.training.checkpoint import (
     save_checkpoint,
     set_aside,
 )
-from fastweights.training.disk import Disk
+from fastweights.files import Disk
 
 MUTATIONS = 1200
 

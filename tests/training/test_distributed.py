@@ -12,7 +12,7 @@ import pytest
 import torch
 from tiny_run import MODEL, TRAINING, UPKEEP, train
 
-from fastweights.training.checkpoint import checkpoints, newest_checkpoint, step_of
+from fastweights.runs.checkpoint import checkpoints, newest_checkpoint, step_of
 from fastweights.training.config import TrainingConfig
 from fastweights.training.distributed import World
 

@@ -11,7 +11,7 @@ import pytest
 from safetensors.torch import load, save
 from tiny_run import MODEL, TRAINING, train
 
-from fastweights.training.checkpoint import CheckpointError
+from fastweights.runs.checkpoint import CheckpointError
 
 
 def files(path: Path) -> dict[str, bytes]:

@@ -12,13 +12,13 @@ import torch
 from tiny_run import MODEL, TRAINING, UPKEEP, losses, rows, tokens, train, trainer
 from torch.nn.functional import cross_entropy
 
-from fastweights.data.segments import SegmentStream
+from fastweights.data.text.segments import SegmentStream
 from fastweights.feature_maps import EluPlusOne
 from fastweights.models.attention_choice import FastWeightChoice, RelativeChoice, SoftmaxChoice
 from fastweights.models.language_model import LanguageModel
-from fastweights.training.checkpoint import load_checkpoint, newest_checkpoint
+from fastweights.runs.checkpoint import load_checkpoint, newest_checkpoint
 from fastweights.training.config import TrainingConfig, Upkeep
-from fastweights.training.run_directory import RunDirectory
+from fastweights.runs.directory import RunDirectory
 
 PLAIN = replace(MODEL, dropout=0.0, attention=FastWeightChoice(feature_map=EluPlusOne()))
 

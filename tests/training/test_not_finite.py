@@ -9,10 +9,10 @@ import pytest
 import torch
 from tiny_run import TRAINING, losses, rows, train, trainer
 
-from fastweights.training.checkpoint import newest_checkpoint
+from fastweights.runs.checkpoint import newest_checkpoint
 from fastweights.training.config import Upkeep
 from fastweights.training.loop import NotFiniteError, Trainer
-from fastweights.training.run_directory import RunDirectory
+from fastweights.runs.directory import RunDirectory
 
 
 class Poison:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from fastweights.training.run_directory import RunDirectory, read_json
+from fastweights.runs.directory import RunDirectory, read_json
 
 CONFIG = {"model": {"dim": 8, "rule": "delta"}, "seed": 1}
 
@@ -71,7 +71,7 @@ def test_a_corrupted_configuration_is_named(tmp_path: Path) -> None:
 def test_a_second_owner_is_refused_and_a_dead_one_forgotten(tmp_path: Path) -> None:
     script = (
         "import sys, time, pathlib\n"
-        "from fastweights.training.run_directory import RunDirectory\n"
+        "from fastweights.runs.directory import RunDirectory\n"
         f"with RunDirectory.claim(pathlib.Path(sys.argv[1]), {CONFIG!r}, {{}}):\n"
         "    print('mine', flush=True)\n"
         "    time.sleep(60)\n"

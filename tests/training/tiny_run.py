@@ -25,7 +25,7 @@ from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 from fastweights.training.config import TrainingConfig, Upkeep
 from fastweights.training.distributed import World
 from fastweights.training.loop import Hooks, Outcome, Trainer
-from fastweights.training.run_directory import RunDirectory
+from fastweights.runs.directory import RunDirectory
 
 VOCABULARY = 40
 MODEL = LanguageModelConfig(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.data.token_cache import TokenArray
+from fastweights.data.text.cache import TokenArray
 from fastweights.training.segment_loss import Predictor
 
 

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from fastweights.experiments.retrieval import MODELS, PUBLISHED, RULES, RetrievalRun, execute, preset
-from fastweights.reporting.outcomes import Outcome, Outcomes
-from fastweights.reporting.records import (
+from fastweights.experiments.retrieval.execute import MODELS, PUBLISHED, RULES, RetrievalRun, execute, preset
+from fastweights.experiments.retrieval.outcomes import Outcome, Outcomes
+from fastweights.runs.record import (
     Record,
     exclusive,
     read_records,

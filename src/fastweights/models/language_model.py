@@ -12,7 +12,7 @@ from fastweights.layers.adaptive_embedding import AdaptiveEmbedding
 from fastweights.layers.dropout import Dropout
 from fastweights.models.attention_choice import ATTENTIONS, AttentionChoice, FastWeightChoice
 from fastweights.shapes import Inputs, Mask
-from fastweights.values import TABLES, Codec
+from fastweights.config import TABLES, Codec
 
 CODEC = Codec({**TABLES, AttentionChoice: ATTENTIONS})
 

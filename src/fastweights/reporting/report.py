@@ -6,8 +6,8 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
-from fastweights.reporting.figures.drawing import Drawing
-from fastweights.reporting.records import write_text
+from fastweights.reporting.drawing import Drawing
+from fastweights.runs.record import write_text
 
 
 @dataclass(frozen=True)

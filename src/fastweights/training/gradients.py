@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fastweights.data.segments import Segment
+from fastweights.data.text.segments import Segment
 from fastweights.layers.overflow import gradients_unwatched
 from fastweights.training.carried_state import all_finite
 from fastweights.training.config import TrainingConfig

@@ -13,19 +13,19 @@ from typing import Any
 import torch
 from torch import nn
 
-from fastweights.data.segments import Segment, SegmentStream
-from fastweights.data.token_cache import TokenArray
+from fastweights.data.text.segments import Segment, SegmentStream
+from fastweights.data.text.cache import TokenArray
 from fastweights.training.carried_state import refuse_growing_states
 from fastweights.training.config import TrainingConfig, Upkeep
-from fastweights.training.disk import Disk
+from fastweights.files import Disk
 from fastweights.training.distributed import World
 from fastweights.training.gradients import GradientComputation, StepGradients
-from fastweights.training.journal import Journal, Progress, Stopwatch
+from fastweights.training.progress import Journal, Progress, Stopwatch
 from fastweights.training.random_numbers import start_training
-from fastweights.training.run_directory import RunDirectory
-from fastweights.training.saved_run import SavedRun
+from fastweights.runs.directory import RunDirectory
+from fastweights.training.state import SavedRun
 from fastweights.training.segment_loss import Predictor, SegmentLoss
-from fastweights.training.signals import StopSignals
+from fastweights.runs.signals import StopSignals
 from fastweights.training.tensorboard import Scalars
 
 MOST_SKIPPED = 100

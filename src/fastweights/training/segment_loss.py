@@ -5,7 +5,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.data.segments import Tokens
+from fastweights.data.text.segments import Tokens
 
 
 @runtime_checkable

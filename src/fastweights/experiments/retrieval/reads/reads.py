@@ -1,0 +1,182 @@
+"""What is read from a written sequence of pairs with one-hot values, softmax or fast weights (Sec. 6.1).
+
+Every read is y = Σ_t w_t v_t, and the models differ in the weights w alone. So W is not built where another way is
+cheaper: under the sum rule w_t = φ(k_t)·φ(q), under the delta rule w comes from walking back from the query.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn.functional import layer_norm, one_hot
+from typing_extensions import override
+
+from fastweights.feature_maps import DPFP, FeatureMap, RandomFeatureMap
+from fastweights.memory import (
+    AttentionNormalisation,
+    FastWeightState,
+    NoNormalisation,
+    Normalisation,
+    SumNormalisation,
+    Writes,
+    run_rule,
+)
+from fastweights.experiments.retrieval.reads.clamped import clamped_reads
+from fastweights.experiments.retrieval.reads.delta import delta_read_weights
+from fastweights.experiments.retrieval.reads.dpfp_kernel import dpfp_products
+from fastweights.experiments.retrieval.reads.sum_normalised import sum_normalised
+from fastweights.shapes import Features, Projection, Vectors
+from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, SumRule, UpdateRule
+
+Questions = Float[Tensor, "b q d"]
+Reads = Float[Tensor, "b q v"]
+
+
+class Pairs(NamedTuple):
+    """A written sequence: keys before the feature map, which value each has, and the write strengths β."""
+
+    keys: Float[Tensor, "b t d"]
+    values: Int[Tensor, "b t"]
+    strengths: Float[Tensor, "b t"]
+    num_values: int
+
+    def weighted_values(self, weights: Float[Tensor, "b t q"]) -> Reads:
+        """y = Σ_t w_t v_t: as values are one-hot, the sum of the weights of each value."""
+        batch, _, queries = weights.shape
+        rows = self.values + self.num_values * torch.arange(batch)[:, None]
+        sums = weights.new_zeros(batch * self.num_values, queries)
+        return sums.index_add(0, rows.flatten(), weights.flatten(0, 1)).unflatten(0, (batch, -1)).mT
+
+    def one_hot_values(self) -> Float[Tensor, "b t v"]:
+        """The values as the vectors they stand for."""
+        return one_hot(self.values, self.num_values).to(self.keys.dtype)
+
+
+@dataclass(frozen=True)
+class Attention(ABC):
+    """y from a sequence of pairs and a query."""
+
+    @abstractmethod
+    def read(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
+        """What is retrieved for each query once all pairs are written; `projection` is for random maps."""
+
+
+@dataclass(frozen=True)
+class SoftmaxRead(Attention):
+    """y = Σ_t w_t v_t  with  w = softmax_t(k_t·q / √d): a memory that keeps every pair."""
+
+    @override
+    def read(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
+        scores = pairs.keys @ queries.mT / math.sqrt(queries.shape[-1])
+        return pairs.weighted_values(scores.softmax(dim=1))
+
+
+@dataclass(frozen=True)
+class FastWeightRead(Attention):
+    """y = W_L φ(q): a memory of fixed size, by the paper's three choices of map, update rule and normalisation.
+
+    `attention_normalisation` divides each read by z·φ(q). `epsilon` is added to that and to the sum that a query is
+    divided by, as in the published code; keys are divided by their sum alone, and a key of zero writes nothing.
+    `clamp_first_write` concerns the rule of Schlag et al. (2021), whose published form leaves the first write as it is.
+    """
+
+    feature_map: FeatureMap = field(default_factory=DPFP)
+    update_rule: UpdateRule = field(default_factory=DeltaRule)
+    normalisation: Normalisation = field(default_factory=SumNormalisation)
+    attention_normalisation: bool = False
+    epsilon: float = 1e-6
+    clamp_first_write: bool = False
+
+    @override
+    def read(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
+        if isinstance(self.update_rule, SumRule):
+            weights = self._products(pairs.keys, queries, projection)
+            if self.attention_normalisation:
+                # z·φ(q) is the sum of the weights.
+                weights = weights / (weights.sum(dim=1, keepdim=True) + self.epsilon)
+            return pairs.weighted_values(weights)
+        if self.attention_normalisation or not isinstance(self.update_rule, DeltaRule | FastWeightMemoryRule):
+            return self.read_by_definition(pairs, queries, projection)
+        keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
+        if isinstance(self.update_rule, DeltaRule):
+            return pairs.weighted_values(delta_read_weights(keys, queries, pairs.strengths))
+        values = pairs.one_hot_values()
+        reads = clamped_reads(keys, queries, values, pairs.strengths, self.clamp_first_write)
+        return layer_norm(reads, reads.shape[-1:]) if self.update_rule.layer_norm else reads
+
+    def read_by_definition(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
+        """The same from W itself, written step by step as the rule is defined: any rule, and the oracle of the rest."""
+        keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
+        keys, queries, values = (x[:, None] for x in (keys, queries, pairs.one_hot_values()))
+        strengths = pairs.strengths[:, None]
+        state = FastWeightState.zeros(
+            keys.shape[0],
+            1,
+            values.shape[-1],
+            keys.shape[-1],
+            normaliser=self.attention_normalisation,
+            dtype=keys.dtype,
+        )
+        if isinstance(self.update_rule, FastWeightMemoryRule) and not self.clamp_first_write:
+            first = DeltaRule().step(state.weights, keys[:, :, 0], values[:, :, 0], strengths[:, :, 0])
+            state = FastWeightState(first, state.normaliser, state.steps + 1)
+            keys, values, strengths = keys[:, :, 1:], values[:, :, 1:], strengths[:, :, 1:]
+        _, state = run_rule(
+            self.update_rule,
+            Writes(keys, values, strengths),
+            keys,
+            state,
+            attention_normalisation=AttentionNormalisation() if self.attention_normalisation else None,
+            backend="recurrent",
+        )
+        reads = self.update_rule.read(state.weights, queries)
+        if state.normaliser is not None:
+            reads = reads / (queries @ state.normaliser[..., None] + self.epsilon)
+        return reads[:, 0]
+
+    def _products(self, keys: Tensor, queries: Tensor, projection: Projection | None) -> Float[Tensor, "b t q"]:
+        """φ(k_t)·φ(q), up to a factor of each sequence where attention normalisation cancels it."""
+        if isinstance(self.normalisation, NoNormalisation):
+            if isinstance(self.feature_map, DPFP) and queries.shape[1] == 1:
+                return dpfp_products(keys, queries[:, 0], self.feature_map.nu)[..., None]
+            if self.attention_normalisation and isinstance(self.feature_map, RandomFeatureMap):
+                assert projection is not None
+                scaled = self.feature_map.log_scaled(keys, projection)
+                scaled_queries = self.feature_map.log_scaled(queries, projection)
+                if scaled is not None and scaled_queries is not None:
+                    features, scales = scaled
+                    relative = (scales - scales.amax(dim=1, keepdim=True)).exp()
+                    return features @ scaled_queries[0].mT * relative[..., None]
+        return self._mapped_keys(keys, projection) @ self._mapped_queries(queries, projection).mT
+
+    def _mapped_keys(self, keys: Vectors, projection: Projection | None) -> Features:
+        sums = isinstance(self.normalisation, SumNormalisation)
+        if sums and isinstance(self.feature_map, DPFP):
+            in_one_pass = self.feature_map.sum_normalised(keys)
+            if in_one_pass is not None:
+                return in_one_pass
+        features = self._features(keys, projection)
+        return sum_normalised(features) if sums and self.feature_map.positive else self.normalisation(features)
+
+    def _mapped_queries(self, queries: Vectors, projection: Projection | None) -> Features:
+        features = self._features(queries, projection)
+        if isinstance(self.normalisation, SumNormalisation):
+            return features / (features.abs().sum(dim=-1, keepdim=True) + self.epsilon)
+        return self.normalisation(features)
+
+    def _features(self, x: Vectors, projection: Projection | None) -> Features:
+        if not isinstance(self.feature_map, RandomFeatureMap):
+            return self.feature_map(x)
+        assert projection is not None
+        if self.normalisation.forgets_scale:
+            scaled = self.feature_map.log_scaled(x, projection)
+            if scaled is not None:
+                return scaled[0]
+        return self.feature_map(x, projection)
+
+
+ATTENTIONS: dict[str, type[Attention]] = {"softmax": SoftmaxRead, "fast-weights": FastWeightRead}
