@@ -1,35 +1,30 @@
-"""Values (frozen dataclasses) as plain JSON data and back, and changed by a path: what configurations are made of.
+"""Configurations (frozen dataclasses) as plain JSON data and back, changed by a path, and told apart by a digest.
 
-A value of one of the tables (a feature map, an update rule, …) is written as its name, or as a mapping with its name
-under `name` and its fields beside it: `{"name": "dpfp", "nu": 2}`.
+A value of one of the registries (a feature map, an update rule, …) is written as its name, or as a mapping with its
+name under `name` and its fields beside it: `{"name": "dpfp", "nu": 2}`.
 """
 
 import difflib
+import hashlib
 import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar
 
-from fastweights.feature_maps import FEATURE_MAPS, FeatureMap
-from fastweights.memory import NORMALISATIONS, Normalisation
-from fastweights.update_rules import UPDATE_RULES, UpdateRule
-
 Value = TypeVar("Value")
-
-TABLES: Mapping[type, Mapping[str, type]] = {
-    FeatureMap: FEATURE_MAPS,
-    UpdateRule: UPDATE_RULES,
-    Normalisation: NORMALISATIONS,
-}
+Registries = Mapping[type, Mapping[str, type]]
+"""For each base class whose values have names, the table of those names."""
 
 
 @dataclass(frozen=True)
-class Codec:
-    """Knows, for each base class whose values have names, the table of those names."""
+class ConfigCodec:
+    """Converts between values and plain data, with the registries that give values their names."""
 
-    tables: Mapping[type, Mapping[str, type]]
+    registries: Registries = types.MappingProxyType({})
+    constants: Mapping[type, Mapping[str, Any]] = types.MappingProxyType({})
+    """Whole values that may be given by a name: for a class, the values by name."""
 
     def to_plain(self, value: Any) -> Any:
         """Plain data (dict, list, str, int, float, bool, None) that `from_plain` reads back."""
@@ -41,6 +36,14 @@ class Codec:
             return [self.to_plain(item) for item in value]
         return value
 
+    def digest(self, value: Any) -> str:
+        """12 hexadecimal digits of SHA-256 over what differs from the defaults.
+
+        A field that is added with a default leaves every digest as it was.
+        """
+        canonical = json.dumps(self._changed(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
     def from_plain(self, wanted: type[Value], plain: Any, where: str = "") -> Value:
         """The value of type `wanted` that `plain` describes; a ValueError names what does not fit and what would."""
         return typing.cast("Value", self._decode(wanted, plain, where))
@@ -49,9 +52,32 @@ class Codec:
         """The value with one field, given by a dotted path, replaced by what `text` says (JSON, or a bare word)."""
         return typing.cast("Value", self._override(value, path.split("."), _parse(text), ""))
 
+    def changed(self, value: Value, changes: Iterable[str]) -> Value:
+        """The value after changes such as `training.steps=200`: what `--set` does."""
+        for change in changes:
+            path, equals, text = change.partition("=")
+            if not equals:
+                raise ValueError(f"--set: expected FIELD=VALUE, got {change!r}")
+            value = self.override(value, path, text)
+        return value
+
+    def _changed(self, value: Any) -> Any:
+        """Plain data with the name of the value and those of its fields that differ from their defaults."""
+        if is_dataclass(value) and not isinstance(value, type):
+            name = self._name(type(value))
+            given = {
+                field.name: self._changed(found)
+                for field in fields(value)
+                if field.compare and (found := getattr(value, field.name)) != _default(field)
+            }
+            return given if name is None else {"name": name, **given}
+        if isinstance(value, tuple | list):
+            return [self._changed(item) for item in value]
+        return value
+
     def _name(self, cls: type) -> str | None:
-        for table in self.tables.values():
-            for name, entry in table.items():
+        for registry in self.registries.values():
+            for name, entry in registry.items():
                 if entry is cls:
                     return name
         return None
@@ -60,7 +86,7 @@ class Codec:
         here = f"{where}.{path[0]}".lstrip(".")
         hints = _hints(value, here)
         if path[0] not in hints:
-            raise ValueError(f"{where or 'set'}: {_unknown('field', path[0], hints)}")
+            raise ValueError(f"{where or 'set'}: {unknown('field', path[0], hints)}")
         current = getattr(value, path[0])
         if len(path) > 1:
             changed = self._override(current, path[1:], plain, here)
@@ -74,14 +100,14 @@ class Codec:
             return self._decode_union(typing.get_args(wanted), plain, where)
         if origin is Literal:
             if not any(plain == choice and type(plain) is type(choice) for choice in typing.get_args(wanted)):
-                raise ValueError(f"{where}: {_unknown('value', plain, typing.get_args(wanted))}")
+                raise ValueError(f"{where}: {unknown('value', plain, typing.get_args(wanted))}")
             return plain
         if origin is tuple:
             if not isinstance(plain, list | tuple):
                 raise ValueError(f"{where}: expected a list, got {plain!r}")
             item = typing.get_args(wanted)[0]
             return tuple(self._decode(item, entry, f"{where}[{i}]") for i, entry in enumerate(plain))
-        if wanted in self.tables or is_dataclass(wanted):
+        if wanted in self.registries or is_dataclass(wanted):
             return self._decode_value(wanted, plain, where)
         if wanted is float and isinstance(plain, int) and not isinstance(plain, bool):
             return float(plain)
@@ -90,6 +116,9 @@ class Codec:
         return plain
 
     def _decode_union(self, choices: tuple[Any, ...], plain: Any, where: str) -> Any:
+        if isinstance(plain, bool) and type(None) in choices and bool not in choices:
+            # An optional value can be switched on with its defaults, and off.
+            return self._decode_union(choices, {} if plain else None, where)
         errors = []
         for choice in choices:
             try:
@@ -97,31 +126,43 @@ class Codec:
             except ValueError as error:
                 errors.append(error)
         # The most specific complaint is that of a value with fields, if there is one.
-        raise next((e for e, c in zip(errors, choices, strict=True) if is_dataclass(c) or c in self.tables), errors[0])
+        raise next(
+            (e for e, c in zip(errors, choices, strict=True) if is_dataclass(c) or c in self.registries), errors[0]
+        )
 
     def _decode_value(self, wanted: type, plain: Any, where: str) -> Any:
-        if isinstance(plain, str) and wanted in self.tables:
+        if isinstance(plain, str) and wanted in self.constants:
+            constants = self.constants[wanted]
+            if plain not in constants:
+                raise ValueError(f"{where}: {unknown('name', plain, constants)}")
+            return constants[plain]
+        if isinstance(plain, str) and wanted in self.registries:
             plain = {"name": plain}
         if not isinstance(plain, Mapping):
             raise ValueError(f"{where or wanted.__name__}: expected a mapping of fields, got {plain!r}")
         given = dict(plain)
-        if wanted in self.tables:
-            table, name = self.tables[wanted], given.pop("name", None)
+        if wanted in self.registries:
+            table, name = self.registries[wanted], given.pop("name", None)
             if name not in table:
-                raise ValueError(f"{where}: {_unknown('name', name, table)}")
+                raise ValueError(f"{where}: {unknown('name', name, table)}")
             wanted = table[name]
         hints = typing.get_type_hints(wanted)
         known = {field.name: hints[field.name] for field in fields(wanted)}
         for name in given:
             if name not in known:
-                raise ValueError(f"{where or wanted.__name__}: {_unknown('field', name, known)}")
+                raise ValueError(f"{where or wanted.__name__}: {unknown('field', name, known)}")
         decoded = {
             name: self._decode(known[name], entry, f"{where}.{name}".lstrip(".")) for name, entry in given.items()
         }
         return _construct(lambda: wanted(**decoded), where or wanted.__name__)
 
 
-VALUES = Codec(TABLES)
+PLAIN = ConfigCodec()
+"""Reads and writes values of which nothing has a name."""
+
+
+def _default(field: "Field[Any]") -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
 
 
 def _parse(text: str) -> Any:
@@ -149,8 +190,14 @@ def _construct(make: Callable[[], Any], where: str) -> Any:
         raise ValueError(f"{where}: {error}") from error
 
 
-def _unknown(what: str, got: object, possible: Iterable[object]) -> str:
+def unknown(what: str, got: object, possible: Iterable[object]) -> str:
+    """Say that something is unknown, what was probably meant, and what is possible."""
     names = [str(name) for name in possible]
-    close = difflib.get_close_matches(str(got), names, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
+    meant = closest(str(got), names)
+    hint = f" (did you mean {meant!r}?)" if meant else ""
     return f"unknown {what} {got!r}{hint}; possible: {', '.join(names)}"
+
+
+def closest(got: str, possible: Iterable[str]) -> str | None:
+    """The possible name that was probably meant, if one is close."""
+    return next(iter(difflib.get_close_matches(got, list(possible), n=1)), None)

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from fastweights.training.segment_loss import Predictor
+from fastweights.models.predictor import Predictor
 
 PROMPT_SEGMENT = 512
 """Tokens of the prompt that are read at once."""

@@ -1,75 +1,24 @@
-"""The ledger: each claim of the paper about these experiments, judged from records; and where text and logs differ."""
+"""The ledger: each claim of the paper, judged from records by one rule; and where its text differs from its code."""
 
-from fastweights.reporting import capacity_claims, language_claims, overwriting_claims
+from collections.abc import Iterable
+
+from fastweights.experiments.families import family_modules
+from fastweights.experiments.records import Records
 from fastweights.reporting.claim import Claim, Runs
-from fastweights.experiments.retrieval.outcomes import Outcomes, published
-from fastweights.experiments.language_models.perplexities import PAPER, Perplexities
 from fastweights.reporting.report import Table
 
-SYNTHETIC_CLAIMS: tuple[Claim[Outcomes], ...] = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS)
 
-DISAGREEMENTS = (
-    (
-        "length of evaluation sequences, setting 2",
-        "as in training, L = 2S",
-        "L = S in both settings: fewer keys are overwritten, and the floor of order-blind rules halves",
-        "both are recorded at every evaluation; stopping follows the published one",
-    ),
-    (
-        "queries of an evaluation",
-        "all possible queries of 20 sequences",
-        "the keys with the 200 lowest indices",
-        "as published, for comparison; the text's with `--set protocol=text`",
-    ),
-    (
-        "mean of an evaluation",
-        "over all queries",
-        "of the means of batches: the keys of a short last batch weigh up to four times more",
-        "as published, for comparison; the text's with `--set protocol=text`",
-    ),
-    (
-        "loss shown in Figures 2 and 5",
-        "the best",
-        "the last",
-        "the best; both are in the records",
-    ),
-    (
-        "patience",
-        "1000 steps without progress",
-        "11 evaluations, 1100 steps",
-        "as published",
-    ),
-    (
-        "FAVOR+ in evaluation",
-        "features drawn once and kept",
-        "redrawn for every batch of an evaluation",
-        "as published; fixed under the text's protocol",
-    ),
-    (
-        "initial scale",
-        "not stated",
-        "W_K, W_Q uniform in ±1/√d_key whatever their fan-in: |k|² grows with S",
-        "as published; this is what makes FAVOR+ underflow",
-    ),
-    (
-        "repetitions",
-        "not stated",
-        "one seed, 1, whatever was asked for",
-        "one seed in Figures 2, 4 and 5 (five of softmax attention), three in Figure 3",
-    ),
-)
+def ledger(records: Records) -> Table:
+    """The claims of every family."""
+    return claims_table(
+        row(claim, module.theirs(), module.ours(records))
+        for module in family_modules("claims")
+        for claim in module.CLAIMS
+    )
 
 
-def ledger(
-    ours: Outcomes, models: Perplexities | None = None, claims: tuple[Claim[Outcomes], ...] = SYNTHETIC_CLAIMS
-) -> Table:
-    """Each claim with what the published runs show, what ours show, and the verdict on ours.
-
-    Claims about language models are left out if no perplexities are given.
-    """
-    rows = [row(claim, published(), ours) for claim in claims]
-    if models is not None:
-        rows += [row(claim, PAPER, models) for claim in language_claims.CLAIMS]
+def claims_table(rows: Iterable[tuple[str, ...]]) -> Table:
+    """Each claim with what the published runs show, what ours show, and the verdict on ours."""
     return Table(
         "claims",
         "Verdicts follow from the records by the rule in the third column, and from nothing else.",
@@ -99,6 +48,6 @@ def disagreements() -> Table:
         "disagreements",
         "Where the text of the paper differs from its published code and logs.",
         ("about", "text", "code and logs", "here"),
-        DISAGREEMENTS,
+        tuple(row for module in family_modules("claims") for row in getattr(module, "DISAGREEMENTS", ())),
         wide=True,
     )

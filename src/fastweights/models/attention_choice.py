@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from torch import nn
 from typing_extensions import override
 
-from fastweights.feature_maps import DPFP, FeatureMap
+from fastweights.config import Registries
+from fastweights.feature_maps import DPFP, FEATURE_MAPS, FeatureMap
 from fastweights.layers import FastWeightAttention, SoftmaxAttention
 from fastweights.layers.relative_attention import RelativeAttention
-from fastweights.memory import AttentionNormalisation, Normalisation, SumNormalisation
-from fastweights.update_rules import DeltaRule, UpdateRule
+from fastweights.memory import NORMALISATIONS, AttentionNormalisation, Normalisation, SumNormalisation
+from fastweights.update_rules import UPDATE_RULES, DeltaRule, UpdateRule
 
 
 @dataclass(frozen=True)
@@ -71,3 +72,11 @@ ATTENTIONS: dict[str, type[AttentionChoice]] = {
     "softmax": SoftmaxChoice,
     "relative": RelativeChoice,
 }
+
+REGISTRIES: Registries = {
+    FeatureMap: FEATURE_MAPS,
+    UpdateRule: UPDATE_RULES,
+    Normalisation: NORMALISATIONS,
+    AttentionChoice: ATTENTIONS,
+}
+"""What configurations name: maps, rules, normalisations and attentions."""

@@ -7,14 +7,14 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fastweights.config import ConfigCodec
 from fastweights.layers import Block, FeedForward, SinusoidalPositions
 from fastweights.layers.adaptive_embedding import AdaptiveEmbedding
 from fastweights.layers.dropout import Dropout
-from fastweights.models.attention_choice import ATTENTIONS, AttentionChoice, FastWeightChoice
+from fastweights.models.attention_choice import REGISTRIES, AttentionChoice, FastWeightChoice
 from fastweights.shapes import Inputs, Mask
-from fastweights.config import TABLES, Codec
 
-CODEC = Codec({**TABLES, AttentionChoice: ATTENTIONS})
+CODEC = ConfigCodec(REGISTRIES)
 
 
 @dataclass(frozen=True)

@@ -13,20 +13,17 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from safetensors import SafetensorError
 from safetensors.torch import load, save
 from torch import Tensor
 
-from fastweights.files import Disk
+from fastweights.files import FILE_SYSTEM, LARGEST_JSON, FileSystem, Json
 
-Json = dict[str, Any]
 Tensors = Mapping[str, Tensor]
 
 FORMAT = 1
 FILES = ("model.safetensors", "optim.safetensors", "carried.safetensors", "state.json")
-LARGEST_JSON = 16_000_000
 UNFINISHED = ".tmp-"
 
 
@@ -59,31 +56,30 @@ def checkpoint_path(folder: Path, step: int) -> Path:
 
 
 def save_checkpoint(
-    folder: Path, checkpoint: Checkpoint, *, keep: int = 2, best: int | None = None, disk: Disk | None = None
+    folder: Path, checkpoint: Checkpoint, *, keep: int = 2, best: int | None = None, file_system: FileSystem = FILE_SYSTEM
 ) -> Path:
     """Write a checkpoint, then remove all but the last `keep` and the one of step `best`."""
-    disk = disk or Disk()
     _refuse_not_finite(checkpoint)
     final = checkpoint_path(folder, checkpoint.step)
     partial = final.with_name(f"{final.name}{UNFINISHED}{os.getpid()}")
-    remove_unfinished(folder, disk)
-    disk.make_folder(partial)
+    remove_unfinished(folder, file_system)
+    file_system.make_folder(partial)
     try:
         entries = {}
         for name, content in _contents(checkpoint):
-            disk.write(partial / name, content)
+            file_system.write(partial / name, content)
             entries[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        disk.write(partial / "manifest.json", _manifest(checkpoint.step, entries))
-        disk.sync_folder(partial)
+        file_system.write(partial / "manifest.json", _manifest(checkpoint.step, entries))
+        file_system.sync_folder(partial)
         if final.exists():
-            disk.rename(final, final.with_name(f"{final.name}{UNFINISHED}replaced-{os.getpid()}"))
-        disk.rename(partial, final)
+            file_system.rename(final, final.with_name(f"{final.name}{UNFINISHED}replaced-{os.getpid()}"))
+        file_system.rename(partial, final)
     except OSError:
         if partial.exists():
-            disk.remove_folder(partial)
+            file_system.remove_folder(partial)
         raise
-    disk.sync_folder(folder)
-    _prune(folder, keep, best, disk)
+    file_system.sync_folder(folder)
+    _prune(folder, keep, best, file_system)
     return final
 
 
@@ -138,10 +134,10 @@ def checkpoints(folder: Path) -> list[Path]:
     return sorted(found, key=step_of, reverse=True)
 
 
-def remove_unfinished(folder: Path, disk: Disk | None = None) -> None:
+def remove_unfinished(folder: Path, file_system: FileSystem = FILE_SYSTEM) -> None:
     """Remove what earlier processes began to write or to delete; only for the owner of the run directory."""
     for path in folder.glob(f"step-*{UNFINISHED}*"):
-        (disk or Disk()).remove_folder(path)
+        file_system.remove_folder(path)
 
 
 def set_aside(path: Path) -> Path:
@@ -212,9 +208,9 @@ def _refuse_not_finite(checkpoint: Checkpoint) -> None:
                 raise FloatingPointError(f"step {checkpoint.step}: {name} is not finite; nothing was saved")
 
 
-def _prune(folder: Path, keep: int, best: int | None, disk: Disk) -> None:
+def _prune(folder: Path, keep: int, best: int | None, file_system: FileSystem) -> None:
     for path in checkpoints(folder)[keep:]:
         if step_of(path) != best:
             # Under another name first: a checkpoint that is half removed must not look like one.
-            disk.rename(path, path.with_name(f"{path.name}{UNFINISHED}removed-{os.getpid()}"))
-    remove_unfinished(folder, disk)
+            file_system.rename(path, path.with_name(f"{path.name}{UNFINISHED}removed-{os.getpid()}"))
+    remove_unfinished(folder, file_system)

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import subprocess
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -34,6 +35,8 @@ class Environment:
     threads: int
     gpu: str | None
     packages: dict[str, str | None]
+    commit: str | None = None
+    """The commit of the work tree, with "+" if files differ from it."""
 
     @classmethod
     def here(cls) -> "Environment":
@@ -43,13 +46,34 @@ class Environment:
             system=f"{platform.system()} {platform.release()} {platform.machine()}",
             processor=processor_name(),
             instructions=torch.backends.cpu.get_cpu_capability(),
-            cores=len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1,
+            cores=available_cores(),
             threads=torch.get_num_threads(),
             gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else None,
             # torch itself knows whether it is a build for a CPU or a GPU.
             packages={name: installed_version(name) for name in (*REQUIRED, *EXTRAS)}
             | {"torch": str(torch.__version__)},
+            commit=source_commit(),
         )
+
+
+def available_cores() -> int:
+    """How many processes can run at the same time."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def source_commit() -> str | None:
+    """The commit of the work tree that this file belongs to, with "+" if files differ from it; None if unknown."""
+    try:
+        commit = _git("rev-parse", "--short=12", "HEAD")
+        changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".")
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return commit + ("+" if changed else "")
+
+
+def _git(*arguments: str) -> str:
+    command = ["git", "-C", str(Path(__file__).resolve().parents[1]), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()  # noqa: S603
 
 
 def installed_version(package: str) -> str | None:

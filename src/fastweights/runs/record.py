@@ -1,25 +1,26 @@
-"""Records: what remains of a finished run, one small JSON file each. Tables, figures and verdicts come from these.
+"""Records: one small JSON file for each finished run. Tables, figures and verdicts come from records alone.
 
-RESULTS/runs/NAME/            a run at work: config.json, environment.json, metrics.jsonl, checkpoint, result.json
-RESULTS/records/NAME.json     the same run when it is done: config, result, environment and the curve in columns
+RESULTS/runs/NAME/            a run at work: see directory.py
+RESULTS/records/NAME.json     the finished run: config, result, environment and the curve in columns
+
+A results folder of version 0.1 kept language models in RESULTS/language-models/; those are read as well.
 """
 
 import json
 import math
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-Json = dict[str, Any]
+from fastweights.files import Json, read_json, write_whole
+from fastweights.runs.directory import RunDirectory
 
-FORMAT = 1
-LARGEST_RECORD = 4_000_000
-"""Bytes; nothing that this package writes comes near."""
+FORMATS = (1, 2)
+"""Format 2 has configurations as `Run` writes them; format 1 has those of version 0.1."""
 LONGEST_CURVE = 200
-"""Evaluations kept of a curve; a longer one is thinned evenly."""
+"""Lines kept of a curve; a longer one is thinned evenly."""
+OLD_FOLDER = "language-models"
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Record:
     def to_json(self) -> str:
         """One field to a line: small, and a change shows as a change."""
         fields = {
-            "format": FORMAT,
+            "format": FORMATS[-1],
             "config": self.config,
             "result": self.result,
             "environment": self.environment,
@@ -45,10 +46,13 @@ class Record:
 
 
 def read_record(path: Path) -> Record:
-    """The record in a file; anything else than a whole record is refused by naming the file."""
-    fields = read_json(path)
-    if fields.get("format") != FORMAT:
-        raise ValueError(f"{path}: not a record of format {FORMAT}, its format is {fields.get('format')!r}")
+    """Read a record; a ValueError names a file that is anything else than a whole record."""
+    try:
+        fields = read_json(path)
+    except ValueError as error:
+        raise ValueError(f"{error}; delete it to run it again") from error
+    if fields.get("format") not in FORMATS:
+        raise ValueError(f"{path}: not a record of format {FORMATS[-1]}, its format is {fields.get('format')!r}")
     parts: list[Any] = [fields.get(name) for name in ("config", "result", "curve", "environment")]
     if not all(isinstance(part, dict) for part in parts):
         raise ValueError(f"{path}: corrupted record, config, result, curve and environment should be objects")
@@ -67,7 +71,15 @@ def read_record(path: Path) -> Record:
 def read_records(results: Path) -> dict[Path, Record]:
     """Every record of a results folder by its file, in the order of their names; none if there is no such folder."""
     check_results_folder(results)
-    return {path: read_record(path) for path in sorted((results / "records").glob("*.json"))}
+    folders = (results / "records", results / OLD_FOLDER / "records")
+    return {path: read_record(path) for folder in folders for path in sorted(folder.glob("*.json"))}
+
+
+def write_record(results: Path, name: str, record: Record) -> Path:
+    """Write the record of the run of this name and return its place."""
+    path = record_path(results, name)
+    write_whole(path, record.to_json())
+    return path
 
 
 def record_path(results: Path, name: str) -> Path:
@@ -75,21 +87,21 @@ def record_path(results: Path, name: str) -> Path:
     return results / "records" / f"{name}.json"
 
 
-def run_directory(results: Path, name: str) -> Path:
+def run_folder(results: Path, name: str) -> Path:
     """Where the run of this name works."""
     return results / "runs" / name
 
 
-def record_of_directory(directory: Path) -> Record:
-    """The record of a finished run, gathered from the files in its directory."""
-    lines = (directory / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    metrics = thinned([json.loads(line) for line in lines])
+def record_of(directory: RunDirectory, measured: Json) -> Record:
+    """The record of a finished run, gathered from the files in its directory and what was measured afterwards."""
+    metrics = thinned([line for line in directory.lines() if "skipped" not in line])
     names = list(dict.fromkeys(name for row in metrics for name in row))
+    result: Json = rounded((directory.result or {}) | measured)
     return Record(
-        config=read_json(directory / "config.json"),
-        result=rounded(read_json(directory / "result.json")),
+        config=directory.config,
+        result=result,
         curve={name: [rounded(row.get(name)) for row in metrics] for name in names},
-        environment=read_json(directory / "environment.json"),
+        environment=read_json(directory.path / "environment.json"),
     )
 
 
@@ -114,49 +126,8 @@ def is_number(value: object) -> bool:
     return value is None or (isinstance(value, int | float) and not isinstance(value, bool))
 
 
-def read_json(path: Path) -> Json:
-    """One JSON object from a file of bounded size."""
-    try:
-        if path.stat().st_size > LARGEST_RECORD:
-            raise ValueError(f"{path}: larger than {LARGEST_RECORD} bytes, that is no record")
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (json.JSONDecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(
-            f"{path}: corrupted, not valid JSON ({type(error).__name__}); delete it to run it again"
-        ) from error
-    if not isinstance(value, dict):
-        raise ValueError(f"{path}: corrupted, should hold an object; delete it to run it again")
-    return value
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing: a reader or a crash never sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with temporary.open("w", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    temporary.replace(path)
-
-
 def check_results_folder(results: Path) -> None:
     """Refuse a results folder that cannot be one."""
     for folder in (results, results / "records", results / "runs"):
         if folder.exists() and not folder.is_dir():
             raise ValueError(f"results folder: {folder} is a file, a folder is needed")
-
-
-@contextmanager
-def exclusive(directory: Path) -> Iterator[bool]:
-    """Whether this process now owns the directory; the system ends ownership with the process, however that ends."""
-    import fcntl  # not on every system, and only runs need it
-
-    directory.mkdir(parents=True, exist_ok=True)
-    with (directory / ".lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            yield True

@@ -1,4 +1,4 @@
-"""A request to stop (Ctrl-C, a scheduler's SIGTERM) as a flag that the loop looks at between two steps."""
+"""A request to stop (Ctrl-C, a scheduler's SIGTERM) as a flag that a loop checks between two steps."""
 
 import signal
 import threading
@@ -17,7 +17,7 @@ class StopSignals:
     def __enter__(self) -> "StopSignals":
         if threading.current_thread() is threading.main_thread():
             for number in STOPPING:
-                # What is ignored (nohup) stays ignored.
+                # Signals that are ignored, as under nohup, stay ignored.
                 if signal.getsignal(number) not in (signal.SIG_IGN, None):
                     self._before[number] = signal.signal(number, self._note)
         return self
@@ -35,3 +35,10 @@ class StopSignals:
         for number, handler in self._before.items():
             signal.signal(number, handler)  # type: ignore[arg-type]
         self._before = {}
+
+
+def end_process(number: int | None) -> None:
+    """End as a program does that was stopped by a signal: KeyboardInterrupt after Ctrl-C, its exit code otherwise."""
+    if number == signal.SIGINT:
+        raise KeyboardInterrupt
+    raise SystemExit(128 + (number or signal.SIGTERM))

@@ -1,4 +1,4 @@
-"""States of a model's layers as named tensors and back, and split and joined by rows of the batch.
+"""States of a model's layers as named tensors and back, and joined by rows of the batch.
 
 Every kind of state is a dataclass whose tensors have the batch as their first dimension.
 """
@@ -10,15 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fastweights.layers import KeyValueState
-
 States = list[Any]
-
-
-def refuse_growing_states(states: Sequence[Any]) -> None:
-    """A ValueError if any of them grows with every segment that it is carried over."""
-    if any(isinstance(state, KeyValueState) for state in states):
-        raise ValueError("carry_state: softmax attention keeps every step, its state would grow without bound")
 
 
 def state_tensors(states: Sequence[Any]) -> dict[str, Tensor]:
@@ -27,7 +19,7 @@ def state_tensors(states: Sequence[Any]) -> dict[str, Tensor]:
 
 
 def states_from_tensors(template: Sequence[Any], tensors: dict[str, Tensor], rows: int) -> States:
-    """States of so many rows like those of `template`, which tell the kinds and the fields."""
+    """Rebuild layer states with `rows` sequences; `template` supplies their classes and field names."""
     expected = state_tensors(template)
     if expected.keys() != tensors.keys():
         odd = sorted(expected.keys() ^ tensors.keys())
@@ -44,17 +36,12 @@ def states_from_tensors(template: Sequence[Any], tensors: dict[str, Tensor], row
 
 
 def join_rows(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """The tensors of several parts of a batch, one below the other."""
+    """Concatenate the tensors of several parts of a batch along its rows."""
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
-def rows_of(tensors: dict[str, Tensor], rows: slice) -> dict[str, Tensor]:
-    """The tensors of some rows of the batch."""
-    return {name: tensor[rows] for name, tensor in tensors.items()}
-
-
 def all_finite(states: Sequence[Any]) -> bool:
-    """Whether every number in every state is finite."""
+    """True if every number in every state is finite."""
     return all(bool(x.isfinite().all()) for x in state_tensors(states).values() if x.is_floating_point())
 
 

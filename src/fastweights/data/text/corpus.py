@@ -1,16 +1,15 @@
 """Text corpora: a WikiText folder, a plain text file, or WikiText by name, as three memory-mapped streams of tokens."""
 
 import hashlib
-import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fastweights.data.text.cache import SPLITS, TokenArray, default_cache, digest, open_cache, write_cache
+from fastweights.data.text.cache import SPLITS, TokenArray, default_cache, open_cache, write_cache
 from fastweights.data.text.tokenizers import Lines, Splitter, Vocabulary, Words
+from fastweights.files import new_folder, sha256_of
 
 FILE_NAMES: dict[str, tuple[str, ...]] = {
     split: (f"{split}.txt", f"wiki.{split}.tokens", f"wiki.{split}.raw") for split in SPLITS
@@ -68,16 +67,17 @@ def open_corpus(source: str | Path, splitter: Splitter | None = None, cache: Pat
     key = hashlib.sha256(repr((splitter, contents)).encode()).hexdigest()[:24]
     folder = cache / key
     if not folder.exists():
-        texts = _with_content(path, splitter, texts)
-        vocabulary = _vocabulary(splitter, texts)
-        write_cache(cache, key, vocabulary, {split: lines() for split, lines in texts.items()})
+        with new_folder(folder) as partial:
+            if partial is not None:
+                texts = _with_content(path, splitter, texts)
+                write_cache(partial, _vocabulary(splitter, texts), {split: lines() for split, lines in texts.items()})
     vocabulary, streams = open_cache(folder)
     if known is not None and isinstance(splitter, Words):
         found = (*(len(streams[split]) for split in SPLITS), len(vocabulary))
         if found != (*known.tokens, known.vocabulary_size):
             raise ValueError(
                 f"{source}: expected {known.tokens} tokens and {known.vocabulary_size} words, got {found}: "
-                "this is another text"
+                "the text does not match the published WikiText counts"
             )
     return Corpus(vocabulary, streams["train"], streams["valid"], streams["test"], key)
 
@@ -88,7 +88,7 @@ def _texts(path: Path, splitter: Splitter) -> tuple[dict[str, Lines], list[str]]
     if path.is_dir():
         files = {split: _find(path, split) for split in SPLITS}
         return {split: partial(_read, file, block) for split, file in files.items()}, [
-            digest(file) for file in files.values()
+            sha256_of(file) for file in files.values()
         ]
     if not path.exists():
         raise ValueError(
@@ -97,7 +97,7 @@ def _texts(path: Path, splitter: Splitter) -> tuple[dict[str, Lines], list[str]]
         )
     if not path.is_file():
         raise ValueError(f"{path}: neither a folder nor a file, so it may have no end")
-    return _shares(path, block), [str(SHARES), digest(path)]
+    return _shares(path, block), [str(SHARES), sha256_of(path)]
 
 
 def _shares(path: Path, block: int) -> dict[str, Lines]:
@@ -172,16 +172,12 @@ def _download(name: str, corpus: PublicCorpus, cache: Path) -> Path:
     if folder.exists():
         return folder
     load = _load_dataset(name)
-    cache.mkdir(parents=True, exist_ok=True)
-    unfinished = Path(tempfile.mkdtemp(prefix=f"{name}.partial-", dir=cache))
-    try:
-        for split, their_name in zip(SPLITS, ("train", "validation", "test"), strict=True):
-            rows: Iterable[dict[str, str]] = load(corpus.path, corpus.name, split=their_name)
-            with (unfinished / f"{split}.txt").open("w", encoding="utf-8", newline="\n") as file:
-                file.writelines(row["text"].rstrip("\n") + "\n" for row in rows)
-        unfinished.rename(folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
+    with new_folder(folder) as partial:
+        if partial is not None:
+            for split, their_name in zip(SPLITS, ("train", "validation", "test"), strict=True):
+                rows: Iterable[dict[str, str]] = load(corpus.path, corpus.name, split=their_name)
+                with (partial / f"{split}.txt").open("w", encoding="utf-8", newline="\n") as file:
+                    file.writelines(row["text"].rstrip("\n") + "\n" for row in rows)
     return folder
 
 

@@ -1,7 +1,6 @@
 """A tiny language model whose memory does not grow, trained on text that comes with Python: the end of the demo."""
 
 import re
-import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -9,17 +8,24 @@ from pathlib import Path
 
 from fastweights.data.text.corpus import Corpus, open_corpus
 from fastweights.data.text.tokenizers import Words
+from fastweights.evaluation.prompt import printable, prompt_tokens
 from fastweights.evaluation.sampling import Sampling, generate
-from fastweights.cli.language_model import printable, prompt_tokens
-from fastweights.experiments.language_models.task import LanguageModelRun, load_run, preset_run, train_run
-from fastweights.runs.training_display import TrainingDisplay
-from fastweights.layers import FastWeightAttention
+from fastweights.experiments.families import codec
+from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.perplexities import Perplexity, shown
-from fastweights.runs.record import write_text
+from fastweights.experiments.language_models.presets import PRESETS, for_corpus
+from fastweights.experiments.language_models.task import LanguageModelTask
+from fastweights.experiments.load import load_run
+from fastweights.files import read_json, write_whole
+from fastweights.layers import FastWeightAttention
+from fastweights.models.language_model import LanguageModel
 from fastweights.reporting.report import Section, Table
-from fastweights.runs.directory import read_json
+from fastweights.runs.display import Display
+from fastweights.runs.signals import end_process
+from fastweights.training.execute import Execution
+from fastweights.training.run import Run
 
-TEXT = "python-topics.txt"
+CORPUS_FILE = "python-topics.txt"
 STEPS = 600
 PROMPT = "the value of"
 LENGTH = 60
@@ -46,12 +52,17 @@ def run(folder: Path) -> Written:
     """Train the model, or take it from the folder if it was trained there, and let it write."""
     corpus = topics(folder)
     path = folder / "language-model"
-    display = TrainingDisplay(corpus.vocabulary.splitter.unit)
-    outcome = train_run(tiny_run(corpus), corpus, path, display=display, source=str(folder / TEXT))
-    if outcome is not None and not outcome.finished:
-        raise SystemExit(128 + (outcome.signal or signal.SIGTERM))
+    run = tiny_run(corpus)
+    assert isinstance(run.task, LanguageModellingConfig)
+    task = LanguageModelTask(run.task, run.training, corpus, str(folder / CORPUS_FILE))
+    display = Display.on_terminal().shows(task.unit, task.shown)
+    with display.shown():
+        _, ending = Execution(codec(), display=display).record(run, task, path, measured=False)
+    if ending is not None and not ending.finished:
+        end_process(ending.signal)
     result = read_json(path / "result.json")
     model, _, _ = load_run(path, "newest")
+    assert isinstance(model, LanguageModel)
     print(PROMPT, end=" ", flush=True)
     pieces = []
     before = [*corpus.valid[:READ_BEFORE].tolist(), *prompt_tokens(corpus.vocabulary, PROMPT)]
@@ -71,8 +82,8 @@ def topics(folder: Path) -> Corpus:
     """The sentences of the help texts about Python's language, which every installation has, as a corpus of words."""
     from pydoc_data.topics import topics as texts
 
-    path = folder / TEXT
-    write_text(path, "".join(f"{line}\n" for name in sorted(texts) for line in sentences(texts[name])))
+    path = folder / CORPUS_FILE
+    write_whole(path, "".join(f"{line}\n" for name in sorted(texts) for line in sentences(texts[name])))
     return open_corpus(path, Words(), folder / "cache")
 
 
@@ -90,21 +101,21 @@ def sentences(text: str) -> Iterator[str]:
             yield " ".join(re.sub(r"([.,;:()?!])", r" \1 ", words).split())
 
 
-def tiny_run(corpus: Corpus) -> LanguageModelRun:
+def tiny_run(corpus: Corpus) -> Run:
     """DPFP and the delta rule with a carried memory, small enough for half a minute on two cores."""
-    run = preset_run("cpu-dpfp-delta-nopos-carried", corpus)
-    model = replace(run.model, num_layers=2, feed_forward_dim=256, cutoffs=(), pre_norm=True)
+    run = for_corpus(PRESETS["cpu-dpfp-delta-nopos-carried"], corpus)
+    assert isinstance(run.task, LanguageModellingConfig)
+    model = replace(run.task.model, num_layers=2, feed_forward_dim=256, cutoffs=(), pre_norm=True)
     training = replace(
         run.training,
         steps=STEPS,
         batch_size=8,
-        segment_length=64,
         learning_rate=3e-3,
         warmup_steps=20,
         clip_norm=1.0,
         evaluate_every=STEPS // 4,
     )
-    return replace(run, model=model, training=training)
+    return replace(run, task=replace(run.task, model=model, segment_length=64), training=training)
 
 
 def section(written: Written) -> Section:

@@ -3,18 +3,21 @@
 from dataclasses import replace
 from pathlib import Path
 
-from fastweights.experiments import language_model_demo, memory_demo
-from fastweights.experiments.retrieval.execute import PUBLISHED, RetrievalRun, preset
-from fastweights.experiments.runs import Records, load, outcome
-from fastweights.runs.sweep.local import sweep
-from fastweights.reporting.claim import NEARLY_SOLVED, number
-from fastweights.experiments.retrieval.capacity_figure import figure2
-from fastweights.experiments.retrieval.curves import figure3
+from fastweights.experiments.carry_out import sweep_runs
+from fastweights.experiments.demo import language_model, memory
+from fastweights.experiments.ledger import claims_table, row
+from fastweights.experiments.records import Records, load
+from fastweights.experiments.retrieval import figure2, figure3
+from fastweights.experiments.retrieval.claims import CLAIMS
+from fastweights.experiments.retrieval.config import RetrievalConfig
+from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
+from fastweights.experiments.retrieval.outcomes import Outcomes, outcome, published
+from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.retrieval.series import CAPACITY, OVERWRITING, feature_dim
-from fastweights.experiments.retrieval.outcomes import Outcomes, published
-from fastweights.experiments.ledger import SYNTHETIC_CLAIMS, ledger
+from fastweights.reporting.claim import NEARLY_SOLVED, number
 from fastweights.reporting.report import Report, Section
 from fastweights.reporting.terminal import print_table
+from fastweights.training.run import Run
 
 KEY_DIM = 32
 """Half of the paper's, so that memories are full after half as many associations."""
@@ -36,9 +39,9 @@ CHECKED = {
 
 def run(folder: Path, jobs: int) -> None:
     """From nothing to a report in `folder`, telling on the way what happens."""
-    memory_demo.run(folder)
+    memory.run(folder)
     print("Now small memories are trained: how many associations fit, and which rule learns to overwrite?")
-    sweep(runs(), folder, jobs=jobs, title="fastweights run demo")
+    sweep_runs(runs(), folder, jobs=jobs, title="fastweights run demo")
     records = load(folder)
     capacity, overwriting = capacity_outcomes(records), overwriting_outcomes(records)
     print_table(
@@ -52,10 +55,11 @@ def run(folder: Path, jobs: int) -> None:
         [(OVERWRITING[o.model, o.rule].label, number(o.best), f"{o.steps} ({o.stopped_because})") for o in overwriting],
     )
     print("At last a language model with such memories, trained on the help texts that come with Python:")
-    written = language_model_demo.run(folder)
+    written = language_model.run(folder)
     report = demo_report(capacity, overwriting, written)
-    rows = report.sections[-1].tables[0].rows
-    print_table("Claims of the paper", ("claim", "verdict"), [(row[1].partition(". ")[0], row[-1]) for row in rows])
+    claims = report.sections[-1].tables[0].rows
+    verdicts = [(claim[1].partition(". ")[0], claim[-1]) for claim in claims]
+    print_table("Claims of the paper", ("claim", "verdict"), verdicts)
     print(f"The report is in {report.save(folder)}")
     print("Try next: fastweights reproduce figure3 --quick                  the paper's own experiments, in minutes")
     print("          fastweights run overwriting --set num_keys=40          a run of your own")
@@ -64,30 +68,32 @@ def run(folder: Path, jobs: int) -> None:
     print("          fastweights train --preset cpu-dpfp-delta --data YOUR_TEXT --out run   a language model")
 
 
-def runs() -> list[RetrievalRun]:
+def runs() -> list[Run]:
     """The paper's two tasks, smaller: a memory of fewer features, at most MAX_STEPS steps, little patience."""
     return [*capacity_runs().values(), *overwriting_runs().values()]
 
 
-def capacity_runs() -> dict[tuple[str, int], RetrievalRun]:
-    return {
-        (model, size): replace(
-            preset("capacity", model, "sum", size, 1, PUBLISHED),
-            key_dim=KEY_DIM,
-            learning_rate=LEARNING_RATE,
-            max_steps=MAX_STEPS,
-            patience=PATIENCE,
-        )
-        for model in MAPS
-        for size in SIZES
-    }
+def capacity_runs() -> dict[tuple[str, int], Run]:
+    """Setting 1 with smaller keys, sooner at its end."""
+    return {(model, size): smaller(model, size) for model in MAPS for size in SIZES}
 
 
-def overwriting_runs() -> dict[tuple[str, str], RetrievalRun]:
-    return {
-        (model, rule): replace(preset("overwriting", model, rule, SIZE, 1, PUBLISHED), max_steps=MAX_STEPS)
-        for model, rule in RULES
-    }
+def smaller(model: str, size: int) -> Run:
+    """A run of setting 1 with smaller keys, a higher learning rate and little patience."""
+    run = preset("capacity", model, "sum", size, 1, AS_PUBLISHED)
+    assert isinstance(run.task, RetrievalConfig)
+    return replace(
+        run,
+        task=replace(run.task, key_dim=KEY_DIM),
+        training=replace(run.training, learning_rate=LEARNING_RATE, steps=MAX_STEPS),
+        stopping=replace(run.stopping, patience=PATIENCE),
+    )
+
+
+def overwriting_runs() -> dict[tuple[str, str], Run]:
+    """Setting 2 with fewer steps."""
+    runs = {pair: preset("overwriting", *pair, SIZE, 1, AS_PUBLISHED) for pair in RULES}
+    return {pair: replace(run, training=replace(run.training, steps=MAX_STEPS)) for pair, run in runs.items()}
 
 
 def capacity_outcomes(records: Records) -> Outcomes:
@@ -109,11 +115,12 @@ def capacity_rows(found: Outcomes) -> list[tuple[str, ...]]:
     return rows
 
 
-def demo_report(capacity: Outcomes, overwriting: Outcomes, written: language_model_demo.Written) -> Report:
+def demo_report(capacity: Outcomes, overwriting: Outcomes, written: language_model.Written) -> Report:
     """What the demo saw, as a page."""
     nothing = Outcomes(())
     theirs = Outcomes(tuple(o for pair in RULES for o in published().where("overwriting", *pair, num_keys=SIZE)))
-    checked = tuple(claim for claim in SYNTHETIC_CLAIMS if claim.name in CHECKED)
+    ours = Outcomes((*capacity, *overwriting))
+    checked = [row(claim, published(), ours) for claim in CLAIMS if claim.name in CHECKED]
     return Report(
         "A fast-weight memory in a minute",
         (
@@ -129,7 +136,7 @@ def demo_report(capacity: Outcomes, overwriting: Outcomes, written: language_mod
                     "adds it on top of the old one; the delta rule looks up what the key retrieves and "
                     "writes only the difference.",
                 ),
-                (memory_demo.drawing(),),
+                (memory.drawing(),),
             ),
             Section(
                 "How many associations fit",
@@ -137,21 +144,21 @@ def demo_report(capacity: Outcomes, overwriting: Outcomes, written: language_mod
                     f"Keys of {KEY_DIM} components, each association written once (the paper's setting 1 "
                     "at half its size). The loss rises where S passes the number of features.",
                 ),
-                (figure2(capacity, nothing, KEY_DIM),),
+                (figure2.drawing(capacity, nothing, KEY_DIM),),
             ),
             Section(
                 "Learning to overwrite",
                 (f"The paper's setting 2 with S = {SIZE}; each run has at most {MAX_STEPS} steps.",),
-                (figure3(overwriting, theirs, SIZE),),
+                (figure3.drawing(overwriting, theirs, SIZE),),
             ),
-            language_model_demo.section(written),
+            language_model.section(written),
             Section(
                 "Claims of the paper",
                 (
                     "What could be checked in a minute. `fastweights reproduce` runs the paper's own sizes "
                     "and checks all of its claims about these tasks.",
                 ),
-                tables=(ledger(Outcomes((*capacity, *overwriting)), claims=checked),),
+                tables=(claims_table(checked),),
             ),
         ),
         "Made by `fastweights demo`. Published runs: those that the authors of the paper put beside their code.",

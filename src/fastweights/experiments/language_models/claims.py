@@ -5,15 +5,25 @@ from functools import cache
 
 import torch
 
-from fastweights.models.language_model import LanguageModel
+from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity, perplexities, shown
 from fastweights.experiments.language_models.presets import PRESETS
+from fastweights.experiments.records import Records
 from fastweights.reporting.claim import Claim, Finding, decide
-from fastweights.experiments.language_models.perplexities import Perplexities, Perplexity, shown
 
 BROKEN = 2.0
 """A model has broken down if carrying its memory multiplies its perplexity by this or more."""
 GATES = {"small": 16_384, "medium": 32_768}
 """Parameters that β adds to the paper's models; it writes 16 K and 33 K."""
+
+
+def theirs() -> Perplexities:
+    """What the paper's tables say."""
+    return PAPER
+
+
+def ours(records: Records) -> Perplexities:
+    """What our models reached."""
+    return perplexities(records)
 
 
 def compare(*pairs: tuple[str, str]) -> Callable[[Perplexities], Finding]:
@@ -67,7 +77,7 @@ def judge_gates(models: Perplexities) -> Finding:
 def parameters(preset: str) -> int:
     """How many parameters the model of a preset has; none of them is allocated."""
     with torch.device("meta"):
-        return sum(parameter.numel() for parameter in LanguageModel(PRESETS[preset].model).parameters())
+        return sum(parameter.numel() for parameter in PRESETS[preset].task.empty_model().parameters())
 
 
 CLAIMS: tuple[Claim[Perplexities], ...] = (

@@ -4,6 +4,10 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from fastweights.evaluation.perplexity import perplexity_of
+from fastweights.experiments.language_models.presets import is_unchanged
+from fastweights.experiments.records import Records
+
 
 @dataclass(frozen=True)
 class Perplexity:
@@ -22,11 +26,6 @@ class Perplexity:
     def cells(self) -> tuple[str, str]:
         """Valid and test as text."""
         return shown(self.valid, self.at_least), shown(self.test, self.at_least)
-
-
-def perplexity_of(loss: float | None) -> float:
-    """exp of a loss; infinite where a float cannot hold it, and for the null of one that was not finite."""
-    return math.inf if loss is None or loss > 700 else math.exp(loss)
 
 
 def shown(perplexity: float, at_least: bool = False) -> str:
@@ -51,6 +50,17 @@ class Perplexities:
         for size, models in self.found.items():
             if all(name in models for name in names):
                 yield size, tuple(models[name] for name in names)
+
+
+def perplexities(records: Records) -> Perplexities:
+    """What the models of the tables reached, by size and name."""
+    found: dict[str, dict[str, Perplexity]] = {}
+    for run, record in records.items():
+        if is_unchanged(run) and run.task.is_measured(record.result):
+            size, _, name = run.preset.partition("-")
+            losses = (record.result[split]["loss"] for split in ("valid", "test"))
+            found.setdefault(size, {})[name] = Perplexity.of_losses(*losses)
+    return Perplexities(found)
 
 
 PAPER = Perplexities(

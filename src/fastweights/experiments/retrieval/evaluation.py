@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from fastweights.data.retrieval import EVALUATION_FEATURES, Lookups, RetrievalTask, torch_generator
+from fastweights.data.retrieval import EVALUATION_FEATURES, RetrievalBatch, RetrievalProblem, torch_generator
 from fastweights.experiments.retrieval.model import RetrievalModel, retrieval_loss
 
 Length = Literal["2S", "S"]
@@ -44,17 +44,17 @@ class EvaluationProtocol:
                 raise ValueError(f"{name}: must be one of {', '.join(possible)}, got {choice!r}")
 
 
-TEXT = EvaluationProtocol()
+AS_WRITTEN = EvaluationProtocol()
 """Sec. 6.1: "we sample 20 sequences and test all possible queries"."""
 
-PUBLISHED = EvaluationProtocol(length="S", max_queries=200, average="chunks", redraw=True)
+AS_PUBLISHED = EvaluationProtocol(length="S", max_queries=200, average="chunks", redraw=True)
 """What the published code did, and so what its logs show."""
 
 
 @torch.no_grad()
 def evaluate(
     model: RetrievalModel,
-    task: RetrievalTask,
+    problem: RetrievalProblem,
     protocol: EvaluationProtocol,
     *,
     chunk_size: int,
@@ -62,21 +62,21 @@ def evaluate(
     step: int,
 ) -> float:
     """The loss of a model by a protocol: a pure function of the model's parameters, the seed and the step."""
-    length = task.length if protocol.length == "2S" else task.num_keys
-    lookups = task.evaluation(protocol.sequences, length, protocol.max_queries, seed=seed, step=step)
+    length = problem.length if protocol.length == "2S" else problem.num_keys
+    batch = problem.evaluation(protocol.sequences, length, protocol.max_queries, seed=seed, step=step)
     fixed = model.draw_features(torch_generator(seed, EVALUATION_FEATURES))
     if protocol.redraw and fixed is not None:
-        losses = _losses_with_redraws(model, lookups, chunk_size, seed, step)
+        losses = _losses_with_redraws(model, batch, chunk_size, seed, step)
     else:
-        losses = retrieval_loss(model(*lookups[:3], fixed), lookups.targets)
+        losses = retrieval_loss(model(*batch[:3], fixed), batch.targets)
     if protocol.average == "queries":
-        return losses[lookups.asked].mean().item()
-    return chunk_weighted_mean(losses, lookups.asked, chunk_size)
+        return losses[batch.query_mask].mean().item()
+    return chunk_weighted_mean(losses, batch.query_mask, chunk_size)
 
 
-def chunk_weighted_mean(losses: Losses, asked: Bool[Tensor, "b q"], chunk_size: int) -> float:
+def chunk_weighted_mean(losses: Losses, query_mask: Bool[Tensor, "b q"], chunk_size: int) -> float:
     """The mean over all chunks of the mean loss of each."""
-    chunks = zip(losses.split(chunk_size, dim=1), asked.split(chunk_size, dim=1), strict=True)
+    chunks = zip(losses.split(chunk_size, dim=1), query_mask.split(chunk_size, dim=1), strict=True)
     means = [
         torch.where(real, loss, 0.0).sum(dim=1)[real.any(dim=1)] / real.sum(dim=1)[real.any(dim=1)]
         for loss, real in chunks
@@ -84,13 +84,16 @@ def chunk_weighted_mean(losses: Losses, asked: Bool[Tensor, "b q"], chunk_size: 
     return torch.cat(means).mean().item()
 
 
-def _losses_with_redraws(model: RetrievalModel, lookups: Lookups, chunk_size: int, seed: int, step: int) -> Losses:
+def _losses_with_redraws(model: RetrievalModel, batch: RetrievalBatch, chunk_size: int, seed: int, step: int) -> Losses:
     """The losses where every chunk of every sequence has random features of its own."""
-    losses = torch.empty(lookups.queries.shape)
+    losses = torch.empty(batch.queries.shape)
     for n in range(losses.shape[0]):
         for start in range(0, losses.shape[1], chunk_size):
             chunk = slice(start, start + chunk_size)
             features = model.draw_features(torch_generator(seed, EVALUATION_FEATURES, step, n, start))
-            reads = model(*(x[n : n + 1] for x in lookups[:2]), lookups.queries[n : n + 1, chunk], features)
-            losses[n, chunk] = retrieval_loss(reads, lookups.targets[n : n + 1, chunk])
+            reads = model(*(x[n : n + 1] for x in batch[:2]), batch.queries[n : n + 1, chunk], features)
+            losses[n, chunk] = retrieval_loss(reads, batch.targets[n : n + 1, chunk])
     return losses
+
+
+PROTOCOLS: dict[str, EvaluationProtocol] = {"text": AS_WRITTEN, "published": AS_PUBLISHED}

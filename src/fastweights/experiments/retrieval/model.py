@@ -12,11 +12,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import linear
 
+from fastweights.experiments.retrieval.reads import FastWeightRead, Pairs, Read, Reads, SoftmaxRead
 from fastweights.feature_maps import RandomFeatureMap
-from fastweights.experiments.retrieval.reads.reads import ATTENTIONS, Attention, FastWeightRead, Pairs, Reads, SoftmaxRead
 from fastweights.shapes import Projection
-
-__all__ = ["ATTENTIONS", "Attention", "FastWeightRead", "RetrievalModel", "SoftmaxRead", "retrieval_loss"]
 
 
 class RetrievalModel(nn.Module):
@@ -25,7 +23,7 @@ class RetrievalModel(nn.Module):
     def __init__(
         self,
         num_keys: int,
-        attention: Attention,
+        attention: Read,
         key_dim: int = 64,
         generator: torch.Generator | None = None,
     ) -> None:
@@ -77,10 +75,7 @@ class RetrievalModel(nn.Module):
 
     def draw_features(self, generator: torch.Generator) -> Projection | None:
         """Random features for one call of the model; None if its map has none."""
-        if not isinstance(self.attention, FastWeightRead):
-            return None
-        feature_map = self.attention.feature_map
-        return feature_map.draw(self.key_dim, generator) if isinstance(feature_map, RandomFeatureMap) else None
+        return draw_features(self.attention, self.key_dim, generator)
 
     def _strengths(self, keys: Tensor, values: Tensor) -> Float[Tensor, "b t"]:
         """β = σ(W_β [v; e(key)]), or 1 for a rule without."""
@@ -91,15 +86,21 @@ class RetrievalModel(nn.Module):
     def _project_pairs(self, projection: nn.Linear, keys: Tensor, values: Tensor) -> Float[Tensor, "b t d"]:
         of_values, of_embeddings = projection.weight.split([self.num_keys, self.embedding.shape[1]], dim=1)
         of_keys = linear(self.embedding, of_embeddings, projection.bias)
-        return rows(of_keys, keys) + rows(of_values.T.contiguous(), values)
+        return lookup(of_keys, keys) + lookup(of_values.T.contiguous(), values)
 
     def _project_queries(self, queries: Tensor) -> Float[Tensor, "b q d"]:
         if queries.numel() < self.num_keys:
-            return self.query_projection(rows(self.embedding, queries))
-        return rows(self.query_projection(self.embedding), queries)
+            return self.query_projection(lookup(self.embedding, queries))
+        return lookup(self.query_projection(self.embedding), queries)
 
 
-def rows(table: Float[Tensor, "n d"], indices: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
+def draw_features(attention: Read, key_dim: int, generator: torch.Generator) -> Projection | None:
+    """Random features for one call of a model; None if its map has none."""
+    feature_map = attention.feature_map if isinstance(attention, FastWeightRead) else None
+    return feature_map.draw(key_dim, generator) if isinstance(feature_map, RandomFeatureMap) else None
+
+
+def lookup(table: Float[Tensor, "n d"], indices: Int[Tensor, "b t"]) -> Float[Tensor, "b t d"]:
     """The rows of a table by index: an embedding, in the form whose gradient is cheapest on a CPU."""
     return table.index_select(0, indices.flatten()).unflatten(0, indices.shape)
 

@@ -7,6 +7,14 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 
+from fastweights.experiments.records import Records
+from fastweights.experiments.retrieval.config import RetrievalConfig
+from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
+from fastweights.experiments.retrieval.names import model_and_rule
+from fastweights.experiments.retrieval.presets import preset
+from fastweights.runs.record import Record
+from fastweights.training.run import Run
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -87,10 +95,48 @@ def median(values: list[float]) -> float:
     return math.nan if math.isinf(middle) else middle
 
 
+def outcomes(records: Records) -> Outcomes:
+    """How the runs of the paper's figures ended; runs that differ from those in anything are left out."""
+    found = []
+    for run, record in records.items():
+        if isinstance(run.task, RetrievalConfig) and (names := model_and_rule(run.task.attention)) is not None:
+            config = run.task
+            if run == preset(config.setting, *names, config.num_keys, run.training.seed, AS_PUBLISHED):
+                found.append(outcome(run, record, *names))
+    return Outcomes(tuple(sorted(found, key=lambda o: (o.setting, o.model, o.rule, o.num_keys, o.seed))))
+
+
+def outcome(run: Run, record: Record, model: str, rule: str) -> Outcome:
+    """The end and the curve of one run, from its record."""
+    assert isinstance(run.task, RetrievalConfig)
+    result, curve = record.result, record.curve
+    losses = list(zip(curve.get("step", []), curve.get("loss", []), strict=True))
+    return Outcome(
+        setting=run.task.setting,
+        model=model,
+        rule=rule,
+        num_keys=run.task.num_keys,
+        seed=run.training.seed,
+        best=number_or_nan(result["best_loss"]),
+        last=number_or_nan(result["last_loss"]),
+        steps=result["steps"],
+        key_dim=run.task.key_dim,
+        stopped_because=str(result.get("stopped_because", "")),
+        finite=all(loss is not None for _, loss in losses),
+        best_by_text=number_or_nan(result["protocols"]["text"]["best_loss"]),
+        curve=tuple((int(step or 0), number_or_nan(loss)) for step, loss in losses),
+    )
+
+
+def number_or_nan(value: float | None) -> float:
+    """A loss of a record, where null stands for one that was not finite."""
+    return math.nan if value is None else value
+
+
 @cache
 def published() -> Outcomes:
     """The runs that the authors published; the source is named at the top of the file."""
-    text = (files("fastweights.reporting") / "published_runs.csv").read_text(encoding="utf-8")
+    text = (files("fastweights.experiments.retrieval") / "published_runs.csv").read_text(encoding="utf-8")
     rows = csv.DictReader(line for line in text.splitlines() if not line.startswith("#"))
     return Outcomes(
         tuple(

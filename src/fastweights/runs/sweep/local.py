@@ -1,8 +1,4 @@
-"""A sweep: many runs side by side, one process per core, that can be killed at any moment and given again.
-
-All that a sweep knows is on disk: a run is done when its record exists, and half done when its directory holds a
-checkpoint. So giving the same command again goes on where the last one was, and two sweeps share the work.
-"""
+"""An executor of this machine: worker processes side by side, one thread each."""
 
 import contextlib
 import json
@@ -12,16 +8,15 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from fastweights.experiments.retrieval.execute import FastWeightRead, RetrievalRun
-from fastweights.experiments.runs import missing, name_of
-from fastweights.runs.display import Running, SweepProgress
-from fastweights.runs.record import check_results_folder
-from fastweights.update_rules import LinearRule
+from fastweights.runs.display import Running, SweepDisplay
+from fastweights.runs.signals import StopSignals, end_process
+from fastweights.runs.sweep.plan import Job
 
 ATTEMPTS = 5
 """Worker processes that one run may lose without making a step before it counts as failed."""
@@ -29,66 +24,59 @@ PAUSE = 0.5
 """Seconds before asking again for a run that another sweep is working on."""
 
 
-def sweep(runs: Iterable[RetrievalRun], results: Path, *, jobs: int, title: str) -> None:
-    """Carry out those of the runs that have no record; `title` is what a list of processes shows for the workers."""
-    if jobs < 1:
-        raise ValueError(f"jobs must be at least 1, got {jobs}")
-    check_results_folder(results)
-    runs = list(dict.fromkeys(runs))
-    waiting = longest_first(missing(runs, results))
-    progress = SweepProgress(total=len(runs), done=len(runs) - len(waiting), work=sum(map(cost, waiting)))
-    if not waiting:
-        return
-    pool = Pool(deque(waiting), results, progress, title)
-    with progress.shown(), pool:
-        pool.start(min(jobs, len(waiting)))
-        pool.wait()
-    if pool.failures:
-        failures = "; ".join(f"{name}: {message}" for name, message in pool.failures.items())
-        raise ValueError(f"{len(pool.failures)} of {len(waiting)} runs failed: {failures}")
+@dataclass(frozen=True)
+class LocalProcesses:
+    """Runs jobs in `count` processes that call `function`, which is named as `module:function`."""
+
+    count: int
+    function: str
+    title: str
+    """What a list of processes shows for the workers."""
+
+    def __post_init__(self) -> None:
+        if self.count < 1:
+            raise ValueError(f"jobs must be at least 1, got {self.count}")
+
+    def __call__(self, jobs: Sequence[Job], results: Path, display: SweepDisplay) -> Mapping[str, str]:
+        """Carry out the jobs; a signal ends the workers, which save checkpoints first, and then this process."""
+        command = [sys.executable, "-m", "fastweights.runs.sweep.worker", self.function, self.title]
+        pool = WorkerPool(deque(jobs), results, display, command)
+        with StopSignals() as signals:
+            with pool:
+                pool.start(min(self.count, len(jobs)))
+                # Short waits, so that signals get through.
+                while pool.is_working and signals.received is None:
+                    display.refresh()
+                    time.sleep(0.1)
+            if signals.received is not None:
+                end_process(signals.received)
+        return pool.failures
 
 
-def longest_first(runs: list[RetrievalRun]) -> list[RetrievalRun]:
-    """In this order no long run starts when the others are nearly done, to be waited for alone."""
-    return sorted(runs, key=cost, reverse=True)
-
-
-def cost(run: RetrievalRun) -> float:
-    """About how long a run takes, in no particular unit: long ones start first, and time left is counted in it."""
-    length = run.num_keys * (2 if run.setting == "overwriting" else 1)
-    if not isinstance(run.attention, FastWeightRead):
-        return float(run.batch_size * length * (run.key_dim + 200))
-    features = run.attention.feature_map.feature_dim(run.key_dim)
-    # Rules that are not linear run step by step.
-    slowness = 1 if isinstance(run.attention.update_rule, LinearRule) else 40
-    return float(run.batch_size * length * (features + 200) * slowness)
-
-
-class Pool:
+class WorkerPool:
     """Worker processes, and a thread for each that hands it runs and listens to it."""
 
-    def __init__(self, waiting: "deque[RetrievalRun]", results: Path, progress: SweepProgress, title: str) -> None:
-        self.waiting, self.results, self.progress, self.title = waiting, results, progress, title
+    def __init__(self, waiting: "deque[Job]", results: Path, display: SweepDisplay, command: list[str]) -> None:
+        self.waiting, self.results, self.display, self.command = waiting, results, display, command
         self.failures: dict[str, str] = {}
-        self.deaths: dict[RetrievalRun, int] = {}
+        self.deaths: dict[Job, int] = {}
         self.processes: set[subprocess.Popen[str]] = set()
         self.threads: list[threading.Thread] = []
         self.lock = threading.Lock()
         self.stopping = False
 
-    def start(self, jobs: int) -> None:
-        """Start so many threads, each with a worker process of its own."""
-        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(jobs)]
+    def start(self, count: int) -> None:
+        """Start so many threads, each with its own worker process."""
+        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(count)]
         for thread in self.threads:
             thread.start()
 
-    def wait(self) -> None:
-        """Until every run is done or has failed; short waits, so that Ctrl-C gets through."""
-        while any(thread.is_alive() for thread in self.threads):
-            self.progress.refresh()
-            time.sleep(0.1)
+    @property
+    def is_working(self) -> bool:
+        """True until every run is done or has failed."""
+        return any(thread.is_alive() for thread in self.threads)
 
-    def __enter__(self) -> "Pool":
+    def __enter__(self) -> "WorkerPool":
         return self
 
     def __exit__(
@@ -106,84 +94,79 @@ class Pool:
     def work(self) -> None:
         """Hand out runs until none is left; a worker that dies is replaced and its run given again."""
         process = self.spawn()
-        while process is not None and (run := self.take()) is not None:
-            outcome = self.request(process, run)
+        while process is not None and (job := self.take()) is not None:
+            outcome = self.request(process, job)
             if outcome == "taken":
-                self.give_back(run)
+                with self.lock:
+                    self.waiting.append(job)
                 time.sleep(PAUSE)
             elif outcome == "died":
-                self.bury(process, run)
+                self.bury(process, job)
                 process = self.spawn()
         if process is not None:
             self.close(process)
 
-    def take(self) -> RetrievalRun | None:
+    def take(self) -> Job | None:
         """The next run without a record, if any is left."""
         while True:
             with self.lock:
                 if self.stopping or not self.waiting:
                     return None
-                run = self.waiting.popleft()
+                job = self.waiting.popleft()
             # Another sweep may have finished it meanwhile.
-            if (self.results / "records" / f"{name_of(run)}.json").exists():
-                self.progress.finish(name_of(run), None, cost(run))
+            if job.is_done(self.results):
+                self.display.finish(job.name, None, job.cost)
             else:
-                return run
+                return job
 
-    def give_back(self, run: RetrievalRun) -> None:
-        with self.lock:
-            self.waiting.append(run)
-
-    def request(self, process: "subprocess.Popen[str]", run: RetrievalRun) -> str:
-        """Ask for one run and follow it to its end: "finished", "failed", "taken" by someone else, or "died"."""
+    def request(self, process: "subprocess.Popen[str]", job: Job) -> str:
+        """Send one run and follow it to its end: "finished", "failed", "taken" by someone else, or "died"."""
         assert process.stdin is not None
         assert process.stdout is not None
-        name = name_of(run)
         try:
-            process.stdin.write(json.dumps({"run": run.to_dict(), "results": str(self.results)}) + "\n")
+            process.stdin.write(json.dumps({"run": job.request, "results": str(self.results)}) + "\n")
             process.stdin.flush()
         except (BrokenPipeError, ValueError):
             return "died"
-        self.progress.start(name, Running(run.slug))
+        self.display.start(job.name, Running(job.slug))
         for line in process.stdout:
             event: dict[str, Any] = json.loads(line)
             match event.pop("event"):
                 case "progress":
-                    self.deaths.pop(run, None)
-                    self.progress.update(name, **event)
+                    self.deaths.pop(job, None)
+                    self.display.update(job.name, **event)
                 case "finished":
-                    self.progress.finish(name, event["result"], cost(run))
+                    self.display.finish(job.name, event["result"], job.cost)
                     return "finished"
                 case "failed":
-                    self.failures[run.slug] = event["message"]
-                    self.progress.drop(name)
+                    self.failures[job.slug] = event["message"]
+                    self.display.drop(job.name)
                     return "failed"
                 case "taken":
-                    self.progress.drop(name)
+                    self.display.drop(job.name)
                     return "taken"
-        self.progress.drop(name)
+        self.display.drop(job.name)
         return "died"
 
-    def bury(self, process: "subprocess.Popen[str]", run: RetrievalRun) -> None:
+    def bury(self, process: "subprocess.Popen[str]", job: Job) -> None:
         """Give the run of a dead worker to another, unless it seems to be the run that kills them."""
         self.close(process)
         if self.stopping:
             return
-        deaths = self.deaths[run] = self.deaths.get(run, 0) + 1
+        deaths = self.deaths[job] = self.deaths.get(job, 0) + 1
         if deaths < ATTEMPTS:
             with self.lock:
-                self.waiting.appendleft(run)
+                self.waiting.appendleft(job)
         else:
-            self.failures[run.slug] = f"its process ended {deaths} times (exit code {process.returncode})"
+            self.failures[job.slug] = f"its process ended {deaths} times (exit code {process.returncode})"
 
     def spawn(self) -> "subprocess.Popen[str] | None":
-        """A new worker, unless the sweep is ending; its arguments say what it belongs to."""
-        command = [sys.executable, "-m", "fastweights.runs.sweep.worker", self.title]
+        """Start a new worker, unless the sweep is ending; its arguments say what it belongs to."""
         with self.lock:
             if self.stopping:
                 return None
             process = subprocess.Popen(  # noqa: S603 - our own module, no outside input
-                command,
+                self.command,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
@@ -204,7 +187,7 @@ class Pool:
 
 
 def end_input(process: "subprocess.Popen[str]") -> None:
-    """Close a worker's standard input, which is how it learns that the sweep is over; it may be gone already."""
+    """Close a worker's standard input, which tells it that the sweep is over; it may be gone already."""
     assert process.stdin is not None
     with contextlib.suppress(BrokenPipeError):
         process.stdin.close()

@@ -1,9 +1,10 @@
-"""A process that runs experiments for a sweep: one request per line on standard input, events on standard output.
+"""A process that carries out runs for a sweep: one request per line on standard input, events on standard output.
 
 Started with a fresh interpreter, so torch is imported once for many runs. When standard input closes, because the sweep
 is over or has died, the run at work saves a checkpoint and the process ends.
 """
 
+import importlib
 import json
 import os
 import queue
@@ -18,8 +19,8 @@ GRACE = 5.0
 """Seconds between the end of the sweep and the end of this process, whatever it is doing."""
 
 
-def main() -> None:
-    """Serve requests until standard input closes."""
+def main(function: str) -> None:
+    """Serve requests until standard input closes, with the function that is named as `module:function`."""
     # Ctrl-C reaches the whole terminal; the sweep decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     events = os.fdopen(os.dup(1), "w", buffering=1, encoding="utf-8")
@@ -27,14 +28,13 @@ def main() -> None:
     requests: queue.SimpleQueue[str | None] = queue.SimpleQueue()
     stopping = threading.Event()
     threading.Thread(target=listen, args=(requests, stopping), daemon=True).start()
-
-    from fastweights.experiments.runs import serve
-
+    module, _, name = function.partition(":")
+    serve = getattr(importlib.import_module(module), name)
     while (request := requests.get()) is not None:
-        config = json.loads(request)
+        job = json.loads(request)
         try:
-            serve(config["run"], Path(config["results"]), stopping.is_set, lambda event: emit(events, event))
-        except (ValueError, OSError, RuntimeError) as error:
+            serve(json.loads(job["run"]), Path(job["results"]), stopping.is_set, lambda event: emit(events, event))
+        except (ValueError, OSError, RuntimeError, ArithmeticError) as error:
             emit(events, {"event": "failed", "message": f"{type(error).__name__}: {error}"})
 
 
@@ -49,7 +49,7 @@ def listen(requests: "queue.SimpleQueue[str | None]", stopping: threading.Event)
 
 
 def emit(events: TextIO, event: dict[str, Any]) -> None:
-    """Tell the sweep; it may be gone."""
+    """Report to the sweep; it may be gone."""
     try:
         events.write(json.dumps(event) + "\n")
     except BrokenPipeError:
@@ -57,4 +57,4 @@ def emit(events: TextIO, event: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -1,12 +1,31 @@
-"""Tables 2 and 5 as a picture: what the delta rule gains over the sum rule, in the paper and in our runs."""
+"""Table 2: update rules with each feature map, as a table and as a picture (Sec. 6.3)."""
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fastweights.reporting.drawing import Drawing, draw
-from fastweights.experiments.retrieval.series import BLACK, BLUE, GREY, VERMILION
-from fastweights.experiments.language_models.perplexities import PAPER, Perplexities
+from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, perplexities
+from fastweights.experiments.language_models.tables import PaperTable
+from fastweights.experiments.records import Records
+from fastweights.reporting.report import Section
+from fastweights.reporting.style import BLACK, BLUE, GREY, VERMILION, Drawing, draw
 
+TITLE = "Table 2: update rules"
+ARGUMENTS = " --threads 1"
+TABLE = PaperTable(
+    "table2",
+    TITLE,
+    "Every model sees the same tokens in the same order. The delta rule should be below the sum rule with "
+    "each feature map, and the Transformer, which keeps every key and value of its window, below both.",
+    ("model", "update rule"),
+    {
+        ("Transformer", "–"): "transformer",
+        ("Linear", "sum"): "linear-sum",
+        ("Linear", "delta"): "linear-delta",
+        ("Performer", "sum"): "performer-sum",
+        ("Performer", "delta"): "performer-delta",
+    },
+    ("small", "medium"),
+)
 MAPS = {
     "linear": "Linear (ELU+1)",
     "performer": "Performer, as many features\nas dimensions",
@@ -14,6 +33,14 @@ MAPS = {
     "dpfp": "DPFP-1",
 }
 PAPER_SIZE = "small"
+
+runs, coverage, data = TABLE.runs, TABLE.coverage, TABLE.data
+
+
+def report(records: Records) -> Section:
+    """The table, with our perplexities beside the paper's."""
+    ours = perplexities(records)
+    return TABLE.section(records, (rules_figure(ours),) if ours.found.get("cpu") else ())
 
 
 def rules_figure(ours: Perplexities, size: str = "cpu") -> Drawing:

@@ -1,4 +1,4 @@
-"""A figure as bytes: the same figure always gives the same file."""
+"""Figures in one style: colours of Okabe and Ito, told apart with any colour vision, and files that never vary."""
 
 import base64
 import io
@@ -10,6 +10,10 @@ from typing import Any
 
 import matplotlib as mpl
 from matplotlib.figure import Figure
+
+BLACK, GREY = "#000000", "#7a7a7a"
+ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
+BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 
 STYLE: Any = {
     "font.family": "DejaVu Sans",
@@ -79,3 +83,35 @@ def draw(width: float, height: float, fill: Callable[[Figure], None]) -> Figure:
         figure.draw_without_rendering()
         figure.set_layout_engine("none")
     return figure
+
+
+@dataclass(frozen=True)
+class Series:
+    """Label, colour, marker and line of one model under one rule."""
+
+    label: str
+    colour: str
+    marker: str
+    line: str = "-"
+
+    def ours(self) -> dict[str, Any]:
+        """How our runs are drawn."""
+        return {
+            "color": self.colour,
+            "marker": self.marker,
+            "linestyle": self.line,
+            "label": self.label,
+            "markeredgecolor": "white",
+            "markeredgewidth": 0.6,
+            "zorder": 3,
+        }
+
+    def published(self) -> dict[str, Any]:
+        """How the published runs are drawn: the same colour, thin, behind ours."""
+        return {
+            "color": self.colour,
+            "linestyle": self.line,
+            "linewidth": 0.9,
+            "alpha": 0.55,
+            "zorder": 2,
+        }

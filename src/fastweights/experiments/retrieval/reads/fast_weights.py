@@ -1,20 +1,17 @@
-"""What is read from a written sequence of pairs with one-hot values, softmax or fast weights (Sec. 6.1).
+"""Fast weights as the read: a memory of fixed size, with the cheapest form for each rule (Sec. 6.1)."""
 
-Every read is y = Σ_t w_t v_t, and the models differ in the weights w alone. So W is not built where another way is
-cheaper: under the sum rule w_t = φ(k_t)·φ(q), under the delta rule w comes from walking back from the query.
-"""
-
-import math
-from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import layer_norm, one_hot
+from torch.nn.functional import layer_norm
 from typing_extensions import override
 
+from fastweights.experiments.retrieval.reads.base import Pairs, Questions, Read, Reads
+from fastweights.experiments.retrieval.reads.clamped import clamped_reads
+from fastweights.experiments.retrieval.reads.delta import delta_read_weights
+from fastweights.experiments.retrieval.reads.dpfp_kernel import dpfp_products
+from fastweights.experiments.retrieval.reads.sum_normalised import sum_normalised
 from fastweights.feature_maps import DPFP, FeatureMap, RandomFeatureMap
 from fastweights.memory import (
     AttentionNormalisation,
@@ -25,58 +22,12 @@ from fastweights.memory import (
     Writes,
     run_rule,
 )
-from fastweights.experiments.retrieval.reads.clamped import clamped_reads
-from fastweights.experiments.retrieval.reads.delta import delta_read_weights
-from fastweights.experiments.retrieval.reads.dpfp_kernel import dpfp_products
-from fastweights.experiments.retrieval.reads.sum_normalised import sum_normalised
 from fastweights.shapes import Features, Projection, Vectors
 from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, SumRule, UpdateRule
 
-Questions = Float[Tensor, "b q d"]
-Reads = Float[Tensor, "b q v"]
-
-
-class Pairs(NamedTuple):
-    """A written sequence: keys before the feature map, which value each has, and the write strengths β."""
-
-    keys: Float[Tensor, "b t d"]
-    values: Int[Tensor, "b t"]
-    strengths: Float[Tensor, "b t"]
-    num_values: int
-
-    def weighted_values(self, weights: Float[Tensor, "b t q"]) -> Reads:
-        """y = Σ_t w_t v_t: as values are one-hot, the sum of the weights of each value."""
-        batch, _, queries = weights.shape
-        rows = self.values + self.num_values * torch.arange(batch)[:, None]
-        sums = weights.new_zeros(batch * self.num_values, queries)
-        return sums.index_add(0, rows.flatten(), weights.flatten(0, 1)).unflatten(0, (batch, -1)).mT
-
-    def one_hot_values(self) -> Float[Tensor, "b t v"]:
-        """The values as the vectors they stand for."""
-        return one_hot(self.values, self.num_values).to(self.keys.dtype)
-
 
 @dataclass(frozen=True)
-class Attention(ABC):
-    """y from a sequence of pairs and a query."""
-
-    @abstractmethod
-    def read(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
-        """What is retrieved for each query once all pairs are written; `projection` is for random maps."""
-
-
-@dataclass(frozen=True)
-class SoftmaxRead(Attention):
-    """y = Σ_t w_t v_t  with  w = softmax_t(k_t·q / √d): a memory that keeps every pair."""
-
-    @override
-    def read(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
-        scores = pairs.keys @ queries.mT / math.sqrt(queries.shape[-1])
-        return pairs.weighted_values(scores.softmax(dim=1))
-
-
-@dataclass(frozen=True)
-class FastWeightRead(Attention):
+class FastWeightRead(Read):
     """y = W_L φ(q): a memory of fixed size, by the paper's three choices of map, update rule and normalisation.
 
     `attention_normalisation` divides each read by z·φ(q). `epsilon` is added to that and to the sum that a query is
@@ -87,7 +38,7 @@ class FastWeightRead(Attention):
     feature_map: FeatureMap = field(default_factory=DPFP)
     update_rule: UpdateRule = field(default_factory=DeltaRule)
     normalisation: Normalisation = field(default_factory=SumNormalisation)
-    attention_normalisation: bool = False
+    attention_normalisation: AttentionNormalisation | None = None
     epsilon: float = 1e-6
     clamp_first_write: bool = False
 
@@ -95,11 +46,13 @@ class FastWeightRead(Attention):
     def read(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
         if isinstance(self.update_rule, SumRule):
             weights = self._products(pairs.keys, queries, projection)
-            if self.attention_normalisation:
+            if self.attention_normalisation is not None:
                 # z·φ(q) is the sum of the weights.
                 weights = weights / (weights.sum(dim=1, keepdim=True) + self.epsilon)
             return pairs.weighted_values(weights)
-        if self.attention_normalisation or not isinstance(self.update_rule, DeltaRule | FastWeightMemoryRule):
+        if self.attention_normalisation is not None or not isinstance(
+            self.update_rule, DeltaRule | FastWeightMemoryRule
+        ):
             return self.read_by_definition(pairs, queries, projection)
         keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
         if isinstance(self.update_rule, DeltaRule):
@@ -118,7 +71,7 @@ class FastWeightRead(Attention):
             1,
             values.shape[-1],
             keys.shape[-1],
-            normaliser=self.attention_normalisation,
+            normaliser=self.attention_normalisation is not None,
             dtype=keys.dtype,
         )
         if isinstance(self.update_rule, FastWeightMemoryRule) and not self.clamp_first_write:
@@ -130,7 +83,7 @@ class FastWeightRead(Attention):
             Writes(keys, values, strengths),
             keys,
             state,
-            attention_normalisation=AttentionNormalisation() if self.attention_normalisation else None,
+            attention_normalisation=self.attention_normalisation,
             backend="recurrent",
         )
         reads = self.update_rule.read(state.weights, queries)
@@ -143,7 +96,7 @@ class FastWeightRead(Attention):
         if isinstance(self.normalisation, NoNormalisation):
             if isinstance(self.feature_map, DPFP) and queries.shape[1] == 1:
                 return dpfp_products(keys, queries[:, 0], self.feature_map.nu)[..., None]
-            if self.attention_normalisation and isinstance(self.feature_map, RandomFeatureMap):
+            if self.attention_normalisation is not None and isinstance(self.feature_map, RandomFeatureMap):
                 assert projection is not None
                 scaled = self.feature_map.log_scaled(keys, projection)
                 scaled_queries = self.feature_map.log_scaled(queries, projection)
@@ -177,6 +130,3 @@ class FastWeightRead(Attention):
             if scaled is not None:
                 return scaled[0]
         return self.feature_map(x, projection)
-
-
-ATTENTIONS: dict[str, type[Attention]] = {"softmax": SoftmaxRead, "fast-weights": FastWeightRead}

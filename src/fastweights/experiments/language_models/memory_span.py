@@ -1,13 +1,15 @@
-"""How far back a carried memory is of use: perplexity by the number of words after which it is emptied."""
+"""How far back a carried memory helps: perplexity by the number of words after which it is reset."""
 
 from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from fastweights.reporting.drawing import Drawing, draw
-from fastweights.experiments.retrieval.series import BLACK, BLUE, VERMILION, Series
+from fastweights.evaluation.perplexity import perplexity_of
+from fastweights.experiments.language_models.presets import is_unchanged, size_of
+from fastweights.experiments.records import Records
+from fastweights.reporting.style import BLACK, BLUE, VERMILION, Drawing, Series, draw
 
-Reach = Mapping[int, float]
+MemorySpan = Mapping[int, float]
 """Perplexity by words; the last one is the whole text."""
 
 SERIES = {
@@ -17,15 +19,26 @@ SERIES = {
 }
 
 
-def reach_figure(reaches: Mapping[str, Reach]) -> Drawing:
+def memory_spans(records: Records) -> dict[str, MemorySpan]:
+    """Perplexities by the span of the memory, by the name of the model, at the size for CPUs."""
+    found: dict[str, MemorySpan] = {}
+    for run, record in records.items():
+        if is_unchanged(run) and size_of(run) == "cpu" and "reach" in record.result:
+            losses = {int(words): loss for words, loss in record.result["reach"].items()}
+            losses[record.result["valid"]["tokens"]] = record.result["valid"]["loss"]
+            found[run.preset.partition("-")[2]] = {words: perplexity_of(losses[words]) for words in sorted(losses)}
+    return found
+
+
+def span_figure(spans: Mapping[str, MemorySpan]) -> Drawing:
     """A line for each model that was trained with carried memory."""
 
     def fill(figure: Figure) -> None:
         axes = figure.subplots()
         for name, series in SERIES.items():
-            if name in reaches:
-                axes.plot(list(reaches[name].keys()), list(reaches[name].values()), **series.ours())
-        ticks = sorted({words for reach in reaches.values() for words in reach})
+            if name in spans:
+                axes.plot(list(spans[name].keys()), list(spans[name].values()), **series.ours())
+        ticks = sorted({words for span in spans.values() for words in span})
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{words:,}" for words in ticks[:-1]] + [f"{ticks[-1]:,}\n(whole text)"])
         axes.set(xlabel="words after which the memory is emptied", ylabel="perplexity, validation text")
