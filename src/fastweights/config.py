@@ -10,7 +10,7 @@ import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
 from typing import Any, Literal, TypeVar
 
 Value = TypeVar("Value")
@@ -22,14 +22,14 @@ Registries = Mapping[type, Mapping[str, type]]
 class ConfigCodec:
     """Converts between values and plain data, with the registries that give values their names."""
 
-    registries: Registries = types.MappingProxyType({})
-    constants: Mapping[type, Mapping[str, Any]] = types.MappingProxyType({})
+    registries: Registries = field(default_factory=dict)
+    constants: Mapping[type, Mapping[str, Any]] = field(default_factory=dict)
     """Whole values that may be given by a name: for a class, the values by name."""
 
     def to_plain(self, value: Any) -> Any:
         """Plain data (dict, list, str, int, float, bool, None) that `from_plain` reads back."""
         if is_dataclass(value) and not isinstance(value, type):
-            plain = {field.name: self.to_plain(getattr(value, field.name)) for field in fields(value)}
+            plain = {f.name: self.to_plain(getattr(value, f.name)) for f in fields(value)}
             name = self._name(type(value))
             return plain if name is None else {"name": name, **plain}
         if isinstance(value, tuple | list):

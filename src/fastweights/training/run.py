@@ -57,6 +57,8 @@ class RunCodec:
         for name, config in configs.items():
             if plain.keys() and plain.keys() <= {path.partition(".")[0] for path in config.moved}:
                 upgraded: dict[str, Any] = {"task": {"name": name}, "training": {}, "stopping": {}}
+                for path, value in config.implied.items():
+                    _put(upgraded, path, value)
                 for path, value in _leaves(plain, config.moved):
                     _put(upgraded, config.moved[path], value)
                 return upgraded

@@ -119,6 +119,8 @@ class TaskConfig(ABC):
     """False for tasks of which only the curve is wanted: their checkpoints are removed when the run is done."""
     moved: ClassVar[Mapping[str, str]] = {}
     """Paths of fields as earlier versions had them, with their place in a run: old files and --set accept them."""
+    implied: ClassVar[Mapping[str, Any]] = {}
+    """What runs of earlier versions did without having a field for it, by the path of today's field."""
 
     @abstractmethod
     def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:

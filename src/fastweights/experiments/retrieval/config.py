@@ -34,6 +34,12 @@ class RetrievalConfig(TaskConfig):
         "stop_loss": "stopping.target",
         "patience": "stopping.patience",
     }
+    implied: ClassVar[Mapping[str, Any]] = {
+        "training.schedule": "constant",
+        "training.warmup_steps": 0,
+        "training.clip_norm": None,
+        "training.log_every": None,
+    }
 
     def __post_init__(self) -> None:
         RetrievalProblem(self.setting, self.num_keys)
