@@ -7,7 +7,7 @@ checkpoint. So the same command resumes a killed sweep, and two sweeps on one re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from fastweights.runs.display import SweepDisplay
 from fastweights.runs.record import check_results_folder, record_path
@@ -30,6 +30,7 @@ class Job:
         return record_path(results, self.name).exists()
 
 
+@runtime_checkable
 class Executor(Protocol):
     """Carries out jobs and leaves their records in a results folder."""
 
