@@ -8,27 +8,17 @@ from pathlib import Path
 import pytest
 
 import fastweights
-from fastweights.cli.main import main as cli
+from command import run
+from fastweights.cli import COMMANDS, main
 from fastweights.feature_maps import FEATURE_MAPS
 from fastweights.memory import NORMALISATIONS
 from fastweights.update_rules import UPDATE_RULES
 
 
-def run(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of one command."""
-    code = 0
-    try:
-        cli.main(arguments)
-    except SystemExit as stop:
-        code = int(stop.code or 0)
-    output, error = capsys.readouterr()
-    return code, output, error
-
-
 @pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["--version"], ["dmeo"], ["list", "--no"]])
 def test_help_and_mistakes_do_not_wait_for_torch(arguments: list[str]) -> None:
     program = (
-        "import sys\nfrom fastweights.cli.main import main\n"
+        "import sys\nfrom fastweights.cli import main\n"
         f"try:\n    main({arguments!r})\nexcept SystemExit:\n    pass\n"
         "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
     )
@@ -38,10 +28,10 @@ def test_help_and_mistakes_do_not_wait_for_torch(arguments: list[str]) -> None:
 def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     code, output, _ = run(["--help"], capsys)
     assert code == 0
-    assert all(name in output for name in cli.COMMANDS)
+    assert all(name in output for name in COMMANDS)
 
 
-@pytest.mark.parametrize("command", cli.COMMANDS)
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     code, output, _ = run([command, "--help"], capsys)
     assert code == 0
@@ -70,13 +60,13 @@ def test_an_unknown_command_gets_the_list(capsys: pytest.CaptureFixture[str]) ->
     code, _, error = run(["xyzzy"], capsys)
     assert code == 2
     assert "did you mean" not in error
-    assert error.endswith(f"possible: {', '.join(cli.COMMANDS)}\n")
+    assert error.endswith(f"possible: {', '.join(COMMANDS)}\n")
 
 
 def test_no_command_gets_the_list(capsys: pytest.CaptureFixture[str]) -> None:
     code, _, error = run([], capsys)
     assert code == 2
-    assert all(name in error for name in cli.COMMANDS)
+    assert all(name in error for name in COMMANDS)
 
 
 def test_a_misspelled_option_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,7 +124,7 @@ def test_a_users_mistake_is_one_line(
     def fail() -> None:
         raise error
 
-    monkeypatch.setitem(cli.COMMANDS, "doctor", fail)
+    monkeypatch.setitem(COMMANDS, "doctor", fail)
     code, output, message = run(["doctor"], capsys)
     assert (code, output) == (1, "")
     assert message == "error: " + str(error).replace("\n", " ") + "\n"
@@ -144,19 +134,19 @@ def test_an_error_of_the_program_itself_keeps_its_traceback(monkeypatch: pytest.
     def fail() -> None:
         raise RuntimeError("a bug")
 
-    monkeypatch.setitem(cli.COMMANDS, "doctor", fail)
+    monkeypatch.setitem(COMMANDS, "doctor", fail)
     with pytest.raises(RuntimeError, match="a bug"):
-        cli.main(["doctor"])
+        main(["doctor"])
 
 
 def test_a_traceback_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise ValueError("where from?")
 
-    monkeypatch.setitem(cli.COMMANDS, "doctor", fail)
+    monkeypatch.setitem(COMMANDS, "doctor", fail)
     monkeypatch.setenv("FASTWEIGHTS_TRACEBACK", "1")
     with pytest.raises(ValueError, match="where from"):
-        cli.main(["doctor"])
+        main(["doctor"])
 
 
 def test_a_folder_that_is_a_file_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,5 +161,5 @@ def test_interrupting_is_quiet(capsys: pytest.CaptureFixture[str], monkeypatch: 
     def interrupt() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(cli.COMMANDS, "doctor", interrupt)
+    monkeypatch.setitem(COMMANDS, "doctor", interrupt)
     assert run(["doctor"], capsys) == (130, "", "interrupted\n")

@@ -1,9 +1,9 @@
-"""The synthetic task: what is asked, what the answer is, and that both depend on nothing but seed and step."""
+"""The synthetic problem: what is asked, what the answer is, and that both depend on nothing but seed and step."""
 
 import pytest
 import torch
 
-from fastweights.data.retrieval import Lookups, RetrievalTask, random_numbers, torch_generator
+from fastweights.data.retrieval import RetrievalBatch, RetrievalProblem, random_numbers, torch_generator
 
 SETTINGS = ("capacity", "overwriting")
 
@@ -12,12 +12,12 @@ def last_value(keys: list[int], values: list[int], query: int) -> int:
     return dict(zip(keys, values, strict=True))[query]
 
 
-def equal(one: Lookups, other: Lookups) -> bool:
+def equal(one: RetrievalBatch, other: RetrievalBatch) -> bool:
     return all(torch.equal(x, y) for x, y in zip(one, other, strict=True))
 
 
 def test_capacity_sequences_hold_every_key_and_value_once() -> None:
-    batch = RetrievalTask("capacity", 9).batch(50, seed=1, step=3)
+    batch = RetrievalProblem("capacity", 9).batch(50, seed=1, step=3)
     for part in (batch.keys, batch.values):
         assert torch.equal(part.sort(dim=1).values, torch.arange(9).expand(50, 9))
     assert len({tuple(row) for row in batch.keys.tolist()}) > 45
@@ -25,8 +25,8 @@ def test_capacity_sequences_hold_every_key_and_value_once() -> None:
 
 
 def test_overwriting_sequences_are_twice_as_long_and_repeat_keys() -> None:
-    task = RetrievalTask("overwriting", 20)
-    batch = task.batch(400, seed=1, step=1)
+    problem = RetrievalProblem("overwriting", 20)
+    batch = problem.batch(400, seed=1, step=1)
     assert batch.keys.shape == (400, 40)
     distinct = sum(len(set(row)) for row in batch.keys.tolist()) / 400
     assert distinct == pytest.approx(20 * (1 - 0.95**40), abs=0.3)
@@ -39,14 +39,14 @@ def test_overwriting_sequences_are_twice_as_long_and_repeat_keys() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_answer_is_the_value_that_the_key_had_last(setting: str) -> None:
-    batch = RetrievalTask(setting, 7).batch(200, seed=2, step=5)  # type: ignore[arg-type]
-    assert batch.asked.all()
+    batch = RetrievalProblem(setting, 7).batch(200, seed=2, step=5)  # type: ignore[arg-type]
+    assert batch.query_mask.all()
     for keys, values, query, target in zip(*(x.tolist() for x in batch[:4]), strict=True):
         assert target == [last_value(keys, values, query[0])]
 
 
 def test_frequent_keys_are_asked_for_more_often() -> None:
-    batch = RetrievalTask("overwriting", 5).batch(4000, seed=1, step=1)
+    batch = RetrievalProblem("overwriting", 5).batch(4000, seed=1, step=1)
     share = (batch.keys == batch.queries).double().mean(dim=1)
     # The key of a random position: each sequence's keys count with the square of their frequency.
     frequencies = torch.nn.functional.one_hot(batch.keys, 5).double().mean(dim=1)
@@ -56,26 +56,26 @@ def test_frequent_keys_are_asked_for_more_often() -> None:
 @pytest.mark.parametrize("setting", SETTINGS)
 @pytest.mark.parametrize("max_queries", [None, 1, 4])
 def test_evaluation_asks_for_every_key_that_occurs(setting: str, max_queries: int | None) -> None:
-    task = RetrievalTask(setting, 10)  # type: ignore[arg-type]
-    lookups = task.evaluation(30, 10, max_queries, seed=1, step=100)
+    problem = RetrievalProblem(setting, 10)  # type: ignore[arg-type]
+    batch = problem.evaluation(30, 10, max_queries, seed=1, step=100)
     for row in range(30):
-        keys, values = lookups.keys[row].tolist(), lookups.values[row].tolist()
-        asked = lookups.queries[row][lookups.asked[row]].tolist()
+        keys, values = batch.keys[row].tolist(), batch.values[row].tolist()
+        asked = batch.queries[row][batch.query_mask[row]].tolist()
         assert asked == sorted(set(keys))[:max_queries]
-        answers = lookups.targets[row][lookups.asked[row]].tolist()
+        answers = batch.targets[row][batch.query_mask[row]].tolist()
         assert answers == [last_value(keys, values, query) for query in asked]
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_everything_is_a_function_of_seed_and_step(setting: str) -> None:
-    task = RetrievalTask(setting, 8)  # type: ignore[arg-type]
-    first = task.batch(4, seed=1, step=7)
+    problem = RetrievalProblem(setting, 8)  # type: ignore[arg-type]
+    first = problem.batch(4, seed=1, step=7)
     torch.manual_seed(123)
-    assert equal(first, task.batch(4, seed=1, step=7))
-    assert not equal(first, task.batch(4, seed=1, step=8))
-    assert not equal(first, task.batch(4, seed=2, step=7))
-    evaluation = task.evaluation(4, 8, seed=1, step=7)
-    assert equal(evaluation, task.evaluation(4, 8, seed=1, step=7))
+    assert equal(first, problem.batch(4, seed=1, step=7))
+    assert not equal(first, problem.batch(4, seed=1, step=8))
+    assert not equal(first, problem.batch(4, seed=2, step=7))
+    evaluation = problem.evaluation(4, 8, seed=1, step=7)
+    assert equal(evaluation, problem.evaluation(4, 8, seed=1, step=7))
     assert not torch.equal(evaluation.keys, first.keys[:, :8])
 
 
@@ -91,15 +91,15 @@ def test_streams_do_not_run_into_each_other() -> None:
 @pytest.mark.parametrize("num_keys", [1, 0, -3, 2.5, True])
 def test_too_few_keys_are_refused(num_keys: int) -> None:
     with pytest.raises(ValueError, match=r"num_keys: must be an integer of at least 2, got"):
-        RetrievalTask("capacity", num_keys)
+        RetrievalProblem("capacity", num_keys)
 
 
 @pytest.mark.usefixtures("without_shape_checks")
 def test_an_unknown_setting_is_refused_by_naming_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"setting: must be one of capacity, overwriting, got 'other'"):
-        RetrievalTask("other", 5)  # type: ignore[arg-type]
+        RetrievalProblem("other", 5)  # type: ignore[arg-type]
 
 
 def test_no_sequence_without_replacement_is_longer_than_there_are_keys() -> None:
     with pytest.raises(ValueError, match=r"length: without replacement it must be 5, got 10"):
-        RetrievalTask("capacity", 5).evaluation(2, 10, seed=1, step=1)
+        RetrievalProblem("capacity", 5).evaluation(2, 10, seed=1, step=1)

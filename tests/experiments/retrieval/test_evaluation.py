@@ -2,30 +2,36 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from fastweights.data.retrieval import RetrievalTask
+from fastweights.data.retrieval import RetrievalProblem
+from fastweights.experiments.families import codec
 from fastweights.experiments.retrieval.evaluation import (
-    PUBLISHED,
-    TEXT,
+    AS_PUBLISHED,
+    AS_WRITTEN,
     EvaluationProtocol,
     chunk_weighted_mean,
     evaluate,
 )
-from fastweights.experiments.retrieval.execute import preset, single_thread
-from fastweights.experiments.retrieval.task import Training
+from fastweights.experiments.retrieval.model import RetrievalModel, retrieval_loss
+from fastweights.experiments.retrieval.presets import preset
+from fastweights.experiments.retrieval.reads import FastWeightRead
 from fastweights.feature_maps import Favor
-from fastweights.experiments.retrieval.model import FastWeightRead, RetrievalModel, retrieval_loss
+from fastweights.runs.directory import RunDirectory
+from fastweights.training.execute import one_thread_if
+from fastweights.training.loop import Trainer
+from fastweights.training.run import Run
 
 
 @pytest.fixture(autouse=True)
 def _one_thread() -> Iterator[None]:
     """Models this small only lose by sharing work."""
-    with single_thread():
+    with one_thread_if(True):
         yield
 
 
@@ -54,11 +60,22 @@ class Perfect(RetrievalModel):
 
 
 def loss_of(model: RetrievalModel, setting: str, protocol: EvaluationProtocol, step: int = 100) -> float:
-    task = RetrievalTask(setting, model.num_keys)  # type: ignore[arg-type]
-    return evaluate(model, task, protocol, chunk_size=32, seed=1, step=step)
+    problem = RetrievalProblem(setting, model.num_keys)  # type: ignore[arg-type]
+    return evaluate(model, problem, protocol, chunk_size=32, seed=1, step=step)
 
 
-@pytest.mark.parametrize("protocol", [TEXT, PUBLISHED])
+def trained(run: Run, steps: int, folder: Path) -> RetrievalModel:
+    """The model of a run after so many steps."""
+    task = run.task.open(run.training, None)
+    model = task.build()
+    training = replace(run.training, steps=steps, evaluate_every=steps)
+    with RunDirectory.claim(folder, {}, {}) as directory:
+        Trainer(task, model, training, directory).run()
+    assert isinstance(model, RetrievalModel)
+    return model.eval()
+
+
+@pytest.mark.parametrize("protocol", [AS_WRITTEN, AS_PUBLISHED])
 @pytest.mark.parametrize("setting", ["capacity", "overwriting"])
 def test_a_perfect_model_has_no_loss(setting: str, protocol: EvaluationProtocol) -> None:
     assert loss_of(Perfect(30), setting, protocol) == 0
@@ -74,28 +91,22 @@ def test_order_blind_rules_have_a_floor(num_keys: int, length: str, floor: float
 
 
 def test_a_rule_that_knows_only_averages_is_order_blind_in_the_capacity_setting_too() -> None:
-    assert loss_of(Averaging(20), "capacity", TEXT) == 0
+    assert loss_of(Averaging(20), "capacity", AS_WRITTEN) == 0
 
 
 @pytest.mark.slow
-def test_training_does_not_take_the_sum_rule_below_the_floor() -> None:
-    training = Training(preset("overwriting", "dpfp1", "sum", 20))
-    for _ in range(900):
-        training.advance()
+def test_training_does_not_take_the_sum_rule_below_the_floor(tmp_path: Path) -> None:
+    model = trained(preset("overwriting", "dpfp1", "sum", 20), 900, tmp_path)
     many = EvaluationProtocol(sequences=500)
-    assert 0.2 < loss_of(training.model, "overwriting", many) < 0.23
+    assert 0.2 < loss_of(model, "overwriting", many) < 0.23
 
 
-def test_no_memory_holds_more_than_its_rank() -> None:
-    run = replace(preset("capacity", "elu", "sum", 12), key_dim=8, learning_rate=3e-3, evaluate_every=1000)
-    training, losses = Training(run), []
-    for _ in range(4):
-        losses.append(loss_of(training.model, "capacity", TEXT))
-        for _ in range(100):
-            training.advance()
+def test_no_memory_holds_more_than_its_rank(tmp_path: Path) -> None:
+    run = codec().changed(preset("capacity", "elu", "sum", 12), ["key_dim=8", "learning_rate=3e-3"])
+    initial = run.task.open(run.training, None).build()
     bound = (1 - 8 / 12) / 2
-    assert losses[0] > 2 * bound
-    assert bound <= losses[-1] < 1.05 * bound
+    assert loss_of(initial, "capacity", AS_WRITTEN) > 2 * bound
+    assert bound <= loss_of(trained(run, 300, tmp_path), "capacity", AS_WRITTEN) < 1.05 * bound
 
 
 def test_chunks_count_alike_whatever_their_size() -> None:
@@ -115,24 +126,24 @@ def test_chunks_leave_out_what_was_not_asked() -> None:
 
 def test_the_published_protocol_is_shorter_asks_for_less_and_weighs_by_chunk() -> None:
     model = RetrievalModel(230, FastWeightRead(), key_dim=4, generator=torch.Generator().manual_seed(1))
-    task = RetrievalTask("overwriting", 230)
-    lookups = task.evaluation(20, 230, 200, seed=1, step=100)
-    assert lookups.queries.shape[1] < 200
+    problem = RetrievalProblem("overwriting", 230)
+    batch = problem.evaluation(20, 230, 200, seed=1, step=100)
+    assert batch.queries.shape[1] < 200
     with torch.no_grad():
-        losses = retrieval_loss(model(*lookups[:3]), lookups.targets)
+        losses = retrieval_loss(model(*batch[:3]), batch.targets)
     means = []
     for row in range(20):
-        own = losses[row][lookups.asked[row]]
+        own = losses[row][batch.query_mask[row]]
         means += [chunk.mean().item() for chunk in own.split(32)]
-    assert loss_of(model, "overwriting", PUBLISHED) == pytest.approx(sum(means) / len(means), rel=1e-5)
+    assert loss_of(model, "overwriting", AS_PUBLISHED) == pytest.approx(sum(means) / len(means), rel=1e-5)
 
 
 def test_at_most_200_keys_are_asked_for_as_published() -> None:
     model = RetrievalModel(210, FastWeightRead(), key_dim=4, generator=torch.Generator().manual_seed(1))
     asked = []
     model.register_forward_hook(lambda _, arguments, __: asked.append(arguments[2].shape[1]))
-    loss_of(model, "capacity", PUBLISHED)
-    loss_of(model, "capacity", TEXT)
+    loss_of(model, "capacity", AS_PUBLISHED)
+    loss_of(model, "capacity", AS_WRITTEN)
     assert asked == [200, 210]
 
 
@@ -141,11 +152,11 @@ def test_random_features_are_fixed_by_the_text_and_redrawn_as_published() -> Non
     drawn: list[Tensor] = []
     model.register_forward_hook(lambda _, arguments, __: drawn.append(arguments[3]))
     for step in (100, 200):
-        loss_of(model, "capacity", TEXT, step)
+        loss_of(model, "capacity", AS_WRITTEN, step)
     assert len(drawn) == 2
     assert torch.equal(drawn[0], drawn[1])
     drawn.clear()
-    first, again = (loss_of(model, "capacity", PUBLISHED) for _ in range(2))
+    first, again = (loss_of(model, "capacity", AS_PUBLISHED) for _ in range(2))
     assert first == again
     assert len(drawn) == 2 * 20 * 2
     assert len({tuple(x.flatten().tolist()) for x in drawn}) == 40
@@ -153,8 +164,8 @@ def test_random_features_are_fixed_by_the_text_and_redrawn_as_published() -> Non
 
 def test_every_evaluation_has_sequences_of_its_own() -> None:
     model = RetrievalModel(10, FastWeightRead(), generator=torch.Generator().manual_seed(1))
-    assert loss_of(model, "overwriting", TEXT, 100) == loss_of(model, "overwriting", TEXT, 100)
-    assert loss_of(model, "overwriting", TEXT, 100) != loss_of(model, "overwriting", TEXT, 200)
+    assert loss_of(model, "overwriting", AS_WRITTEN, 100) == loss_of(model, "overwriting", AS_WRITTEN, 100)
+    assert loss_of(model, "overwriting", AS_WRITTEN, 100) != loss_of(model, "overwriting", AS_WRITTEN, 200)
 
 
 @pytest.mark.usefixtures("without_shape_checks")

@@ -8,31 +8,35 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 from torch.testing import assert_close
 
-from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Tanh
-from fastweights.memory import L2Normalisation, NoNormalisation, SumNormalisation
-from fastweights.experiments.retrieval.reads.reads import Attention, FastWeightRead, Pairs, SoftmaxRead
 from fastweights.experiments.retrieval.model import RetrievalModel, retrieval_loss
+from fastweights.experiments.retrieval.reads import FastWeightRead, Pairs, Read, SoftmaxRead
+from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Tanh
+from fastweights.memory import AttentionNormalisation, L2Normalisation, NoNormalisation, SumNormalisation
 from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, ProgrammerRule, SumRule
+
+NORMALISED = AttentionNormalisation()
 
 
 def sum_rule(feature_map: FeatureMap, epsilon: float = 1e-6) -> FastWeightRead:
-    return FastWeightRead(feature_map, SumRule(), NoNormalisation(), attention_normalisation=True, epsilon=epsilon)
+    return FastWeightRead(
+        feature_map, SumRule(), NoNormalisation(), attention_normalisation=NORMALISED, epsilon=epsilon
+    )
 
 
-ATTENTIONS: dict[str, Attention] = {
+EVERY_READ: dict[str, Read] = {
     "softmax": SoftmaxRead(),
     "elu sum": sum_rule(EluPlusOne()),
     "dpfp1 sum": sum_rule(DPFP(1)),
     "dpfp3 sum": sum_rule(DPFP(3)),
     "dpfp1 sum without attention normalisation": FastWeightRead(DPFP(1), SumRule(), NoNormalisation()),
-    "dpfp2 sum with both": FastWeightRead(DPFP(2), SumRule(), SumNormalisation(), attention_normalisation=True),
+    "dpfp2 sum with both": FastWeightRead(DPFP(2), SumRule(), SumNormalisation(), attention_normalisation=NORMALISED),
     "favor sum": sum_rule(Favor(9)),
     # Stabilised features are in units of their own, to which no epsilon of other units can be added.
     "favor stabilised sum": sum_rule(Favor(9, stabilised=True), epsilon=0.0),
     "elu delta": FastWeightRead(EluPlusOne()),
     "dpfp2 delta": FastWeightRead(DPFP(2)),
     "dpfp1 delta l2": FastWeightRead(DPFP(1), DeltaRule(), L2Normalisation()),
-    "dpfp1 delta with attention normalisation": FastWeightRead(DPFP(1), attention_normalisation=True),
+    "dpfp1 delta with attention normalisation": FastWeightRead(DPFP(1), attention_normalisation=NORMALISED),
     "favor delta": FastWeightRead(Favor(9)),
     "favor stabilised delta": FastWeightRead(Favor(9, stabilised=True), epsilon=0.0),
     "dpfp1 schlag2021": FastWeightRead(DPFP(1), FastWeightMemoryRule(), NoNormalisation()),
@@ -62,8 +66,8 @@ def plain_read(model: RetrievalModel, keys: Tensor, values: Tensor, queries: Ten
 
 @pytest.mark.parametrize("queries", [1, 6])
 @pytest.mark.parametrize("steps", [1, 33])
-@pytest.mark.parametrize("attention", ATTENTIONS.values(), ids=ATTENTIONS.keys())
-def test_matches_the_plain_model(attention: Attention, steps: int, queries: int) -> None:
+@pytest.mark.parametrize("attention", EVERY_READ.values(), ids=EVERY_READ.keys())
+def test_matches_the_plain_model(attention: Read, steps: int, queries: int) -> None:
     model = RetrievalModel(5, attention, key_dim=4).double()
     keys, values = torch.randint(5, (2, 3, steps))
     asked = torch.randint(5, (3, queries))
@@ -114,7 +118,7 @@ def test_the_loss_is_half_the_squared_distance() -> None:
 
 @pytest.mark.parametrize("name", ["dpfp1 sum", "softmax", "dpfp2 delta"])
 def test_only_the_delta_rule_sees_the_order_of_writes(name: str) -> None:
-    model = RetrievalModel(6, ATTENTIONS[name]).double()
+    model = RetrievalModel(6, EVERY_READ[name]).double()
     keys, values = torch.randint(6, (2, 2, 12))
     queries = torch.arange(6).expand(2, 6)
     order = torch.randperm(12)
@@ -149,7 +153,7 @@ def test_a_zero_key_writes_nothing_instead_of_spoiling_everything() -> None:
 
 
 def test_a_layer_normalised_read_has_unit_variance() -> None:
-    model = RetrievalModel(20, ATTENTIONS["dpfp1 schlag2021"], generator=torch.Generator().manual_seed(1))
+    model = RetrievalModel(20, EVERY_READ["dpfp1 schlag2021"], generator=torch.Generator().manual_seed(1))
     keys, values = torch.randint(20, (2, 4, 40))
     reads = model(keys, values, keys[:, :3])
     assert_close(reads.mean(dim=-1), torch.zeros(4, 3), atol=1e-5, rtol=0)

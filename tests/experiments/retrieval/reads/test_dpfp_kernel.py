@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from fastweights.feature_maps import DPFP
 from fastweights.experiments.retrieval.reads.dpfp_kernel import coincidences, dpfp_products
+from fastweights.feature_maps import DPFP
 
 
 @pytest.mark.parametrize("nu", [1, 2, 3, 4, 5, 6, 9])

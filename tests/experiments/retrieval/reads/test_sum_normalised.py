@@ -3,8 +3,8 @@
 import torch
 from torch.testing import assert_close
 
-from fastweights.memory import SumNormalisation
 from fastweights.experiments.retrieval.reads.sum_normalised import sum_normalised
+from fastweights.memory import SumNormalisation
 
 
 def test_matches_the_normalisation_of_the_layers() -> None:
