@@ -287,7 +287,7 @@ def test_a_corrupted_file_is_named(name: str, content: bytes, tmp_path: Path) ->
         execute(TINY, tmp_path)
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "optimiser.safetensors", "state.json", "manifest.json"])
+@pytest.mark.parametrize("name", ["model.safetensors", "optim.safetensors", "state.json", "manifest.json"])
 @pytest.mark.parametrize("content", [b"", b"{", bytes(9)])
 def test_a_corrupted_checkpoint_is_named(name: str, content: bytes, tmp_path: Path) -> None:
     checkpoint = stopped_at(TINY, tmp_path)
