@@ -84,7 +84,7 @@ class Trainer:
         optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True)
         nothing: list[Any] = [None] * config.accumulation
         self.state = TrainerState(
-            model, optimiser, nothing, TrainingProgress(), directory, processes, file_system=file_system
+            model, optimiser, nothing, TrainingProgress(), directory, processes, config.batch_size, file_system
         )
         self.rates, self.watch, self.reported = config.rates, Stopwatch(), -math.inf
 
