@@ -8,7 +8,15 @@ from fastweights.data.text.corpus import PUBLIC
 from fastweights.evaluation.perplexity import SlidingWindow
 from fastweights.experiments.families import codec
 from fastweights.experiments.language_models.config import LanguageModellingConfig
-from fastweights.experiments.language_models.presets import DATASETS, PRESETS, SIZES, for_text, is_unchanged, size_of
+from fastweights.experiments.language_models.presets import (
+    DATASETS,
+    PRESETS,
+    SIZES,
+    for_text,
+    is_unchanged,
+    preset,
+    size_of,
+)
 from fastweights.training.run import Run
 
 
@@ -29,6 +37,12 @@ def test_every_preset_is_a_run_that_json_gives_back(name: str) -> None:
     assert again.preset == run.preset == name
     assert codec().name(again) == codec().name(run)
     assert run.slug == name
+
+
+def test_presets_are_found_by_name() -> None:
+    assert preset("cpu-linear-delta") is PRESETS["cpu-linear-delta"]
+    with pytest.raises(ValueError, match=r"preset: unknown name 'cpu-liner-delta' .did you mean 'cpu-linear-delta'"):
+        preset("cpu-liner-delta")
 
 
 def test_presets_are_different_runs() -> None:
