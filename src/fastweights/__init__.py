@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fastweights.experiments.load import load_run
     from fastweights.feature_maps import (
         DPFP,
         FEATURE_MAPS,
@@ -89,9 +90,10 @@ __all__ = [
     "__version__",
     "backends",
     "fast_weight_scan",
+    "load_run",
 ]
 
-_PACKAGES = ("feature_maps", "update_rules", "memory", "layers")
+_PACKAGES = ("feature_maps", "update_rules", "memory", "layers", "experiments.load")
 
 
 # Hidden from type checkers, which would otherwise accept every misspelled name.
