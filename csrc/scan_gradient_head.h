@@ -7,11 +7,12 @@ namespace fastweights::FASTWEIGHTS_LEVEL {
 
 template <class Real>
 struct HeadBackward {
-    const Real *queries, *keys, *values, *erase, *write, *decay, *weights, *retrieved, *kept, *grad_reads, *grad_final;
-    Index query_step, key_step, value_step, erase_step, write_step, decay_step, grad_read_step;
-    Real *grad_queries, *grad_keys, *grad_values, *grad_erase, *grad_write, *grad_decay, *grad_weights;
-    Index grad_query_step, grad_key_step, grad_value_step, grad_erase_step, grad_write_step, grad_decay_step;
+    const Real *queries, *keys, *lookups, *values, *erase, *write, *decay, *weights, *retrieved, *kept, *grad_reads, *grad_final;
+    Index query_step, key_step, lookup_step, value_step, erase_step, write_step, decay_step, grad_read_step;
+    Real *grad_queries, *grad_keys, *grad_lookups, *grad_values, *grad_erase, *grad_write, *grad_decay, *grad_weights;
+    Index grad_query_step, grad_key_step, grad_lookup_step, grad_value_step, grad_erase_step, grad_write_step, grad_decay_step;
     Index steps, key_dim, value_dim, columns, keep_every;
+    bool per_channel;
 };
 
 template <class Real>
@@ -25,6 +26,7 @@ HeadBackward<Real> head_of(const ScanBackward& scan, Index batch, Index head, In
     HeadBackward<Real> it;
     it.queries = one(in.queries), it.query_step = in.queries.time;
     it.keys = one(in.keys), it.key_step = in.keys.time;
+    it.lookups = one(in.lookups), it.lookup_step = in.lookups.time;
     it.values = one(in.values) + first, it.value_step = in.values.time;
     it.erase = one(in.erase), it.erase_step = in.erase.time;
     it.write = one(in.write), it.write_step = in.write.time;
@@ -36,13 +38,14 @@ HeadBackward<Real> head_of(const ScanBackward& scan, Index batch, Index head, In
     it.grad_final = part(scan.grad_final_weights, which * size + offset);
     it.grad_queries = one(scan.grad_queries), it.grad_query_step = scan.grad_queries.time;
     it.grad_keys = one(scan.grad_keys), it.grad_key_step = scan.grad_keys.time;
+    it.grad_lookups = one(scan.grad_lookups), it.grad_lookup_step = scan.grad_lookups.time;
     it.grad_values = one(scan.grad_values) + first, it.grad_value_step = scan.grad_values.time;
     it.grad_erase = one(scan.grad_erase), it.grad_erase_step = scan.grad_erase.time;
     it.grad_write = one(scan.grad_write), it.grad_write_step = scan.grad_write.time;
     it.grad_decay = one(scan.grad_decay), it.grad_decay_step = scan.grad_decay.time;
     it.grad_weights = static_cast<Real*>(scan.grad_weights) + which * size + offset;
     it.steps = shape.steps, it.key_dim = shape.key_dim, it.value_dim = shape.value_dim;
-    it.columns = columns, it.keep_every = shape.keep_every;
+    it.columns = columns, it.keep_every = shape.keep_every, it.per_channel = in.per_channel != 0;
     return it;
 }
 
@@ -57,14 +60,16 @@ struct Workspace {
     Real *reading, *overlap, *inverse, *grad_reading, *grad_overlap;          // kChunk × kChunk: P, L, (I + L)^-1, dP, dX
     Real *ratio, *query_key, *key_key, *grad_ratio;  // kChunk × kChunk, with decay alone: D, Q Kᵀ, K Kᵀ, dD
     Real *erase, *write, *decay, *since_start, *until_end, *grad_since_start;  // kChunk: a, b, g, Γ, E, dΓ
+    // For decay per channel and lookups alone: e, g, their gradients, Γ ∘ Q and Γ ∘ E (kChunk × padded), and Γ_C (padded).
+    Real *lookup, *decays, *grad_lookup, *grad_decays, *query_from_start, *lookup_from_start, *whole_decay;
 
-    static Index size(Index key_dim, Index columns, Index keep_every) {
+    static Index size(Index key_dim, Index columns, Index keep_every, bool channels) {
         Workspace space;
-        return space.place(nullptr, key_dim, columns, keep_every);
+        return space.place(nullptr, key_dim, columns, keep_every, channels);
     }
 
     // Lays the arrays out from `base` and returns how many numbers they take.
-    Index place(Real* base, Index key_dim, Index columns, Index keep_every) {
+    Index place(Real* base, Index key_dim, Index columns, Index keep_every, bool channels) {
         const Index padded = round_up(key_dim, kLanes<Real>), chunks = keep_every / kChunk, square = kChunk * kChunk;
         Index used = 0;
         const auto take = [&](Index count, auto&... arrays) {
@@ -78,6 +83,8 @@ struct Workspace {
         take(columns * kChunk, grad_update, grad_solved);
         take(square, reading, overlap, inverse, grad_reading, grad_overlap, ratio, query_key, key_key, grad_ratio);
         take(kChunk, erase, write, decay, since_start, until_end, grad_since_start);
+        take(channels ? kChunk * padded : 0, lookup, decays, grad_lookup, grad_decays, query_from_start, lookup_from_start);
+        take(channels ? padded : 0, whole_decay);
         return used;
     }
 };

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fastweights import native_library
-from fastweights.native_library import ELEMENT_BYTES, rows, sequence
+from fastweights.native_library import ABSENT, ELEMENT_BYTES, rows, sequence
 from fastweights.result_memory import empty, empty_like
 from fastweights.shapes import Keys, Queries, Strengths, Values, Weights
 
@@ -75,6 +75,8 @@ def _launch_forward(
         *sequence(erase),
         *sequence(write),
         *sequence(decay),
+        0,
+        *ABSENT,
         weights.data_ptr(),
         *sequence(reads),
         final.data_ptr(),
@@ -175,6 +177,8 @@ def scan_backward(
         *sequence(erase),
         *sequence(write),
         *sequence(decay),
+        0,
+        *ABSENT,
         weights.data_ptr(),
         retrieved.data_ptr(),
         kept.data_ptr(),
@@ -186,6 +190,7 @@ def scan_backward(
         *sequence(grad_erase),
         *sequence(grad_write),
         *sequence(None if decay is None else grad_decay),
+        *ABSENT,
         grad_weights.data_ptr(),
     )
     native_library.call(native_library.load().fastweights_scan_backward, numbers, keys.dtype)

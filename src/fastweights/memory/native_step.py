@@ -28,7 +28,8 @@ def _load() -> "ctypes._NamedFuncPointer | None":
     # PyDLL: the library calls functions of torch that need the interpreter's lock.
     step = ctypes.PyDLL(native_library.load()._name).fastweights_step
     objects = [ctypes.py_object] * 8
-    step.argtypes = [ctypes.c_void_p, ctypes.c_int64, *objects, ctypes.c_int, ctypes.py_object]
+    optional = [ctypes.c_int, ctypes.py_object]
+    step.argtypes = [ctypes.c_void_p, ctypes.c_int64, *objects, *optional, *optional]
     return step
 
 
@@ -72,6 +73,8 @@ def step(
             final,
             decay is not None,
             decay,
+            False,
+            None,
         )
     except (BufferError, RuntimeError):  # tensors that DLPack has no words for
         return None
