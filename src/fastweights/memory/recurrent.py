@@ -22,15 +22,18 @@ def scan(
     erase: Strengths,
     write: Strengths,
     weights: Weights,
-    decay: Strengths | None,
+    decay: Strengths | Keys | None,
+    lookups: Keys | None = None,
 ) -> tuple[Values, Weights]:
-    """W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t."""
+    """W_t = W_{t-1} diag(g_t) (I - a_t e_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t."""
+    lookups = keys if lookups is None else lookups
     reads = [values[:, :, :0]]
     for t in range(keys.shape[2]):
         key = keys[:, :, t]
         if decay is not None:
-            weights = decay[:, :, t, None, None] * weights
-        retrieved = torch.einsum("bhvk,bhk->bhv", weights, key)
+            per_channel = decay if decay.dim() == 4 else decay[..., None]
+            weights = per_channel[:, :, t, None, :] * weights
+        retrieved = torch.einsum("bhvk,bhk->bhv", weights, lookups[:, :, t])
         change = write[:, :, t, None] * values[:, :, t] - erase[:, :, t, None] * retrieved
         weights = weights + torch.einsum("bhv,bhk->bhvk", change, key)
         reads.append(torch.einsum("bhvk,bhk->bhv", weights, queries[:, :, t])[:, :, None])
