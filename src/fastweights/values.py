@@ -14,13 +14,14 @@ from typing import Any, Literal, TypeVar
 
 from fastweights.feature_maps import FEATURE_MAPS, FeatureMap
 from fastweights.memory import NORMALISATIONS, Normalisation
-from fastweights.update_rules import UPDATE_RULES, UpdateRule
+from fastweights.update_rules import DECAYS, UPDATE_RULES, Decay, UpdateRule
 
 Value = TypeVar("Value")
 
 TABLES: Mapping[type, Mapping[str, type]] = {
     FeatureMap: FEATURE_MAPS,
     UpdateRule: UPDATE_RULES,
+    Decay: DECAYS,
     Normalisation: NORMALISATIONS,
 }
 

@@ -12,8 +12,9 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from fastweights.memory import chunk_by_channel, chunk_by_head, recurrent
+from fastweights.memory.backend import Call
 from fastweights.memory.chunk_by_head import Chunk
-from fastweights.shapes import Keys, Queries, Strengths, Values, Weights
+from fastweights.shapes import Keys, PerKey, PerStep, Queries, Values, Weights
 
 CHUNK = 64
 """Steps per chunk. Every chunk is filled up to this size with steps that do nothing, so that sequences which differ
@@ -28,19 +29,24 @@ def unavailable() -> str | None:
     return None
 
 
-def cannot_serve(device: torch.device, dtype: torch.dtype) -> str | None:
-    """Why this backend cannot serve tensors of this kind; None if it can."""
+def cannot_serve(call: Call) -> str | None:
+    """Why this backend cannot serve the call; None if it can."""
     return None
+
+
+def suits(call: Call) -> bool:
+    """False for a single step, for which most of a chunk would be filling."""
+    return call.steps > 1
 
 
 def scan(
     queries: Queries,
     keys: Keys,
     values: Values,
-    erase: Strengths,
-    write: Strengths,
+    erase: PerStep,
+    write: PerStep,
     weights: Weights,
-    decay: Strengths | Keys | None,
+    decay: PerStep | PerKey | None = None,
     lookups: Keys | None = None,
     chunk: int | None = None,
 ) -> tuple[Values, Weights]:

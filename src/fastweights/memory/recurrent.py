@@ -2,7 +2,8 @@
 
 import torch
 
-from fastweights.shapes import Keys, Queries, Strengths, Values, Weights
+from fastweights.memory.backend import Call
+from fastweights.shapes import Keys, PerKey, PerStep, Queries, Values, Weights
 
 
 def unavailable() -> str | None:
@@ -10,19 +11,24 @@ def unavailable() -> str | None:
     return None
 
 
-def cannot_serve(device: torch.device, dtype: torch.dtype) -> str | None:
-    """Why this backend cannot serve tensors of this kind; None if it can."""
+def cannot_serve(call: Call) -> str | None:
+    """Why this backend cannot serve the call; None if it can."""
     return None
+
+
+def suits(call: Call) -> bool:
+    """True: it is the last of the table."""
+    return True
 
 
 def scan(
     queries: Queries,
     keys: Keys,
     values: Values,
-    erase: Strengths,
-    write: Strengths,
+    erase: PerStep,
+    write: PerStep,
     weights: Weights,
-    decay: Strengths | Keys | None,
+    decay: PerStep | PerKey | None = None,
     lookups: Keys | None = None,
 ) -> tuple[Values, Weights]:
     """W_t = W_{t-1} diag(g_t) (I - a_t e_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t."""
