@@ -123,9 +123,8 @@ def _finite(*tensors: Tensor | None) -> bool:
 
 def _steps(state: Tensor, sequence: Chunk) -> tuple[Tensor, Tensor]:
     """The same step by step. Matrix products meet later steps with the factor zero, and zero times NaN is NaN."""
-    whole = [None if x is None else x.flatten(1, 2)[:, None] for x in sequence]
-    *inputs, decay, lookups = whole
-    reads, weights = recurrent.scan(*inputs, state.mT[:, None], decay, lookups)  # type: ignore[arg-type]
+    whole = Chunk(*(None if x is None else x.flatten(1, 2)[:, None] for x in sequence))  # type: ignore[arg-type]
+    reads, weights = recurrent.scan(*whole[:5], state.mT[:, None], whole.decay, whole.lookups)
     return reads[:, 0].unflatten(1, sequence.keys.shape[1:3]), weights[:, 0].mT
 
 

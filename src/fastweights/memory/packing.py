@@ -5,6 +5,7 @@ and backward, on every backend.
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -25,7 +26,7 @@ def boundaries_of(cu_seqlens: Sequence[int] | Tensor, steps: int) -> Mask:
 def last_steps(cu_seqlens: Sequence[int] | Tensor) -> list[int]:
     """The last step of every sequence: what `keep` of the operator takes to return all final weights."""
     ends = [int(end) for end in cu_seqlens]
-    if any(end <= start for start, end in zip(ends, ends[1:], strict=False)):
+    if any(end <= start for start, end in pairwise(ends)):
         raise ValueError(f"cu_seqlens: a sequence without steps has no last one, got {ends}")
     return [end - 1 for end in ends[1:]]
 

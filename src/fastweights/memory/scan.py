@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fastweights.memory.backend import Call
 from fastweights.memory.choose import BACKENDS, SHORTCUTS, choose_backend
-from fastweights.shapes import Keys, KeptWeights, PerKey, PerStep, Queries, Values, Weights
+from fastweights.shapes import KeptWeights, Keys, PerKey, PerStep, Queries, Values, Weights
 
 
 @overload
@@ -107,7 +107,7 @@ def _scan_in_segments(
     backend: str,
     keep: Sequence[int],
 ) -> tuple[Values, Weights, KeptWeights]:
-    """Reads, final weights and the weights after some steps: one scan up to each of these steps, and one for the rest."""
+    """Reads, final weights and those after some steps: one scan up to each of these steps, and one for the rest."""
     sequences = {"queries": queries, "keys": keys, "values": values, "erase": erase, "write": write}
     optional = {"decay": decay, "lookups": lookups}
     _check(sequences | optional | {"weights": weights}, keys, values)

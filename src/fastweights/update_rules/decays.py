@@ -54,11 +54,14 @@ class SoftplusDecay(Decay):
 
 @dataclass(frozen=True)
 class Mamba2Decay(SoftplusDecay):
-    """Δ = softplus(W x + δ) clamped to [shortest, longest],  g = exp(-A Δ),  b = Δ: a longer step writes more."""
+    """Δ = softplus(W x + δ),  g = exp(-A Δ),  b = Δ: a longer step forgets and writes more.
+
+    Δ is kept between `shortest` and `longest`.
+    """
 
     lowest_rate: float = 1.0
     shortest: float = 0.0
-    longest: float = math.inf
+    longest: float | None = None
 
     @override
     def __call__(self, logits: Tensor, **parameters: Tensor) -> Tensor:
@@ -127,7 +130,10 @@ class RetNetDecay(Decay):
 
 @dataclass(frozen=True)
 class LightningDecay(Decay):
-    """g = exp(-2^(-8 (h + 1) / H) (1 - depth))  for head h of H: fixed; `depth` is 0 for the first layer, 1 for the last."""
+    """g = exp(-2^(-8 (h + 1) / H) (1 - depth))  for head h of H: fixed.
+
+    `depth` is 0 for the first layer of a model, 1 for the last: later layers forget less.
+    """
 
     depth: float = 0.0
     from_input: ClassVar[bool] = False

@@ -16,8 +16,8 @@ from fastweights.update_rules.gates import Gate, WriteStrength
 class GatedDeltaRule2(LinearRule):
     """W ← W diag(α) + (w ∘ v - W diag(α) (b ∘ k)) ⊗ k.
 
-    What is erased is looked up with the key gated by b (`erase`), what is written is the value gated by w (`write`). With
-    `negative` b reaches 2.
+    What is erased is looked up with the key gated by b (`erase`), what is written is the value gated by w (`write`).
+    With `negative` b reaches 2.
     """
 
     negative: bool = False

@@ -27,9 +27,8 @@ def _load() -> "ctypes._NamedFuncPointer | None":
         return None
     # PyDLL: the library calls functions of torch that need the interpreter's lock.
     step = ctypes.PyDLL(library.load()._name).fastweights_step
-    objects = [ctypes.py_object] * 8
-    optional = [ctypes.c_int, ctypes.py_object]
-    step.argtypes = [ctypes.c_void_p, ctypes.c_int64, *objects, *optional, *optional]
+    optional = (ctypes.c_int, ctypes.py_object)
+    step.argtypes = [ctypes.c_void_p, ctypes.c_int64, *[ctypes.py_object] * 8, *optional, *optional]
     return step
 
 
