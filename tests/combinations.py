@@ -247,7 +247,9 @@ def run_library(combination: Combination, inputs: Inputs, projection: Tensor | N
     log_scale = leaves.weights.new_zeros(b, h) if combination.keeps_scale_apart else None
     reads, after = run_rule(
         combination.rule,
-        WriteInputs(keys, leaves.values, gates_of(combination.rule, leaves.strengths, keys, leaves.values), None, log_scales),
+        WriteInputs(
+            keys, leaves.values, gates_of(combination.rule, leaves.strengths, keys, leaves.values), None, log_scales
+        ),
         queries,
         FastWeightState(leaves.weights, leaves.normaliser, torch.zeros(b, dtype=torch.int64), log_scale),
         attention_normalisation=combination.attention,
@@ -278,7 +280,9 @@ def usable_backends(dtype: torch.dtype, rule: UpdateRule | None = None) -> list[
     call = Call(torch.device("cpu"), dtype, steps=2)
     if rule is not None:
         ones = torch.ones(1, 1, 2 * rule.writes_per_step, 1)
-        coefficients = rule.coefficients(ones, rule.gates_per_write(gates_of(rule, ones[..., 0], ones, ones)), ones[..., 0])
+        coefficients = rule.coefficients(
+            ones, rule.gates_per_write(gates_of(rule, ones[..., 0], ones, ones)), ones[..., 0]
+        )
         call = Call.of(ones.to(dtype), coefficients.decay, coefficients.lookups, differentiable=True)
     return [name for name, status in backends().items() if status.available and _serves(name, call)]
 

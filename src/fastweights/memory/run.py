@@ -189,7 +189,7 @@ def _steps_after(rule: UpdateRule, writes: WriteInputs, state: FastWeightState) 
     return state.steps + seen
 
 
-def _at_last_writes(queries: Queries, count: int) -> Queries:
+def _at_last_writes(queries: Queries, count: int) -> Tensor:
     """Queries that read after the last of every `count` writes; the others read nothing."""
     return queries if count == 1 else pad(queries[:, :, :, None], (0, 0, count - 1, 0)).flatten(2, 3)
 

@@ -1,5 +1,6 @@
 """What a sequence writes into a memory: keys, values, gates, and which steps are padding or begin a sequence."""
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import torch
@@ -7,7 +8,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from fastweights.memory.state import NO_SCALE
-from fastweights.shapes import Gates, Keys, Mask, PerStep, Values
+from fastweights.shapes import Keys, Mask, PerStep, Values
 from fastweights.update_rules import UpdateRule
 
 
@@ -22,7 +23,7 @@ class WriteInputs(NamedTuple):
 
     keys: Keys
     values: Values
-    gates: Gates
+    gates: Mapping[str, Tensor]
     mask: Mask | None = None
     log_scales: PerStep | None = None
     boundaries: Mask | None = None

@@ -1,10 +1,12 @@
 """What an update rule has to offer: its gates, its definition and, if it is linear in W, its coefficients."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
+from torch import Tensor
 
 from fastweights.shapes import (
     Gates,
@@ -52,7 +54,7 @@ class UpdateRule(ABC):
         """How many keys and values each step writes, one after the other, before it reads."""
         return 1
 
-    def gates_per_write(self, gates: Gates) -> Gates:
+    def gates_per_write(self, gates: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """The gates for every single write, from those for every write and those for every step."""
         return gates
 

@@ -1,5 +1,6 @@
 """Several delta writes per step: DeltaProduct (Siems et al., 2025)."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -43,7 +44,7 @@ class DeltaProductRule(LinearRule):
         return (beta, SoftplusDecay("alpha")) if self.gated else (beta,)
 
     @override
-    def gates_per_write(self, gates: Gates) -> Gates:
+    def gates_per_write(self, gates: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
         """α at the first write of every step, 1 at the others."""
         if not self.gated:
             return gates

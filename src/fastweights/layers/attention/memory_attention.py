@@ -17,7 +17,7 @@ from fastweights.memory import (
     WriteInputs,
     run_rule,
 )
-from fastweights.shapes import Gates, Inputs, Mask
+from fastweights.shapes import Inputs, Mask
 from fastweights.update_rules import DeltaRule, Gate, LinearRule, UpdateRule
 
 
@@ -141,7 +141,7 @@ class MemoryAttention(nn.Module):
         count = self.update_rule.writes_per_step
         return x if count == 1 else x.unflatten(-1, (count, x.shape[-1] // count)).flatten(2, 3)
 
-    def _gates(self, x: Tensor, computed: list[Tensor]) -> Gates:
+    def _gates(self, x: Tensor, computed: list[Tensor]) -> dict[str, Tensor]:
         """g = activation(W_g x) for every gate of the rule, such as β = σ(W_β x) (Eq. 21)."""
         gates, of_projection = {}, iter(computed)
         for gate in self.update_rule.gates:
