@@ -1,5 +1,7 @@
 """Packed sequences: reads, gradients and final states are those of the sequences alone, for every rule."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 from operator_inputs import differentiate, draw, leaves
@@ -70,7 +72,7 @@ def test_the_operator_keeps_packed_sequences_apart(
     reads, _, kept = fast_weight_scan(**ours | {"decay": decay}, backend=backend, keep=last_steps(ENDS))
     gradients = differentiate((reads,), ours)
     direction = torch.randn(reads.shape, generator=torch.Generator().manual_seed(1)).to(dtype)
-    for number, (start, end) in enumerate(zip(ENDS, ENDS[1:], strict=False)):
+    for number, (start, end) in enumerate(pairwise(ENDS)):
         alone = leaves({name: x[:, :, start:end] for name, x in tensors.items()})
         expected, final = fast_weight_scan(**alone, backend=backend)
         assert relative_error(reads[:, :, start:end].detach(), expected.detach()) <= bound
@@ -119,7 +121,7 @@ def test_every_rule_keeps_packed_sequences_apart(
 
     for backend in EVERY if isinstance(rule, LinearRule) else ["recurrent"]:
         reads, after = run(0, ENDS[-1], boundaries_of(ENDS, ENDS[-1]), backend)
-        alone = [run(start, end, None, backend) for start, end in zip(ENDS, ENDS[1:], strict=False)]
+        alone = [run(start, end, None, backend) for start, end in pairwise(ENDS)]
         expected = torch.cat([read for read, _ in alone], dim=2)
         assert relative_error(reads.detach(), expected.detach()) <= bound
         assert relative_error(after.weights.detach(), alone[-1][1].weights.detach()) <= bound

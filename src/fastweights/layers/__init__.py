@@ -2,6 +2,8 @@
 
 from fastweights.layers.attention.cross import FastWeightCrossAttention
 from fastweights.layers.attention.fast_weight import FastWeightAttention
+from fastweights.layers.attention.output_gate import GatedNorm, GateThenNorm, OutputGate
+from fastweights.layers.attention.short_convolution import ShortConvolution
 from fastweights.layers.attention.softmax import KeyValueState, SoftmaxAttention
 from fastweights.layers.block import Block
 from fastweights.layers.feed_forward import FeedForward
@@ -12,7 +14,11 @@ __all__ = [
     "FastWeightAttention",
     "FastWeightCrossAttention",
     "FeedForward",
+    "GateThenNorm",
+    "GatedNorm",
     "KeyValueState",
+    "OutputGate",
+    "ShortConvolution",
     "SinusoidalPositions",
     "SoftmaxAttention",
 ]

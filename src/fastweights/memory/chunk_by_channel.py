@@ -1,8 +1,8 @@
 """One chunk of steps whose decay is a vector, one number per component of the keys.
 
 The decay between two steps then stands inside their dot product, D_ij = g_{j+1} ∘ … ∘ g_i, so that the matrix of all
-q_i·(D_ij ∘ k_j) is no product of two matrices. D is formed for a chunk, by products alone: quotients of products from the chunk's start
-would overflow, and a decay of zero would have none. Derivation in docs/math.md#chunks-by-channel.
+q_i·(D_ij ∘ k_j) is no product of two matrices. D is formed for a chunk, by products alone: quotients of products from
+the chunk's start would overflow, and a decay of zero would have none. Derivation in docs/math.md#chunks-by-channel.
 """
 
 import torch
