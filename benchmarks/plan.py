@@ -11,6 +11,7 @@ from benchmarks.lengths import LengthMeasurement
 from benchmarks.operators import OperatorMeasurement
 from benchmarks.peak_memory import MemoryMeasurement
 from benchmarks.problems import Case
+from benchmarks.shortcuts import ShortcutMeasurement
 from benchmarks.stacks import StackMeasurement
 from benchmarks.synthetic import SyntheticMeasurement
 from benchmarks.timing import Json
@@ -64,6 +65,7 @@ def full() -> list[Measurement]:
         DecayMeasurement(Case(1, HEADS, 1024, 64, 64)),
         DecayMeasurement(Case(1, HEADS, 1024, 128, 128)),
         DecodingMeasurement(),
+        ShortcutMeasurement(),
         FeatureMapMeasurement(),
         LayerMeasurement(),
     ]

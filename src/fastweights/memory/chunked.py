@@ -17,8 +17,7 @@ from fastweights.memory.chunk_by_head import Chunk
 from fastweights.shapes import Keys, PerKey, PerStep, Queries, Values, Weights
 
 CHUNK = 64
-"""Steps per chunk. Every chunk is filled up to this size with steps that do nothing, so that sequences which differ
-only in padding go through the same arithmetic, bit for bit."""
+"""Steps per chunk; the last one is filled up with steps that do nothing."""
 
 CHANNEL_CHUNK = 16
 """Steps per chunk with decay per channel, where a chunk needs as many vectors as it has pairs of steps."""

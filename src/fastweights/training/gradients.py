@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from fastweights.data.segments import Segment
-from fastweights.layers.exact.overflow import gradients_unwatched
 from fastweights.training.carried_state import all_finite
 from fastweights.training.config import TrainingConfig
 from fastweights.training.distributed import World
@@ -72,8 +71,7 @@ class GradientComputation:
         """The loss, the states after the segment if these are carried, and what is not finite."""
         device = self.world.device
         try:
-            # One process that gave up in the middle of its backward pass would leave the others waiting.
-            with gradients_unwatched(), self.config.autocast(device):
+            with self.config.autocast(device):
                 loss, states = self.world.averaging(self.loss)(inputs.to(device), targets.to(device), before)
         except FloatingPointError as error:
             return torch.tensor(math.nan), None, str(error)

@@ -39,7 +39,7 @@ class UpdateRule(ABC):
     """W_t from W_{t-1}, a key, a value and the rule's gates. A rule that is no `LinearRule` runs step by step only."""
 
     equations: ClassVar[str]
-    """Where the rule stands in the paper."""
+    """The equations of the rule in the paper."""
 
     needs_normaliser: ClassVar[bool] = False
     """Whether `step` divides its retrieval by the normaliser z, and `coefficients` by the overlaps z·k."""

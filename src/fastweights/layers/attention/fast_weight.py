@@ -10,9 +10,7 @@ from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.layers.attention.memory_attention import MemoryAttention
 from fastweights.layers.attention.output_gate import OutputGate
 from fastweights.layers.attention.short_convolution import ShortConvolution
-from fastweights.layers.exact.batch_invariant_linear import BatchInvariantLinear
-from fastweights.layers.exact.overflow import refuse_gradient_overflow
-from fastweights.layers.exact.padding import with_steps, without_padding
+from fastweights.layers.exact.padding import without_padding
 from fastweights.memory import AttentionNormalisation, FastWeightState, Normalisation, SumNormalisation, WriteInputs
 from fastweights.memory.packing import check_boundaries
 from fastweights.shapes import Inputs, Mask
@@ -81,7 +79,7 @@ class FastWeightAttention(MemoryAttention):
         count, keys = self.update_rule.writes_per_step, self.num_key_heads * self.key_dim
         gates = [self.num_heads * dim for dim in self._gate_dims]
         self._sizes = [keys, count * keys, count * self.num_heads * self.value_dim, *gates]
-        self.projection = BatchInvariantLinear(self.model_dim, sum(self._sizes), bias=False)
+        self.projection = nn.Linear(self.model_dim, sum(self._sizes), bias=False)
 
     @override
     def initial_state(
@@ -103,8 +101,7 @@ class FastWeightAttention(MemoryAttention):
         state = self._start(x, mask, state)
         self._check_packing(x, mask, boundaries)
         real = without_padding(x, mask)
-        projected = self.projection(real)
-        mixed, *gate_logits = projected.split([sum(self._sizes[:3]), *self._sizes[3:]], dim=-1)
+        mixed, *gate_logits = self.projection(real).split([sum(self._sizes[:3]), *self._sizes[3:]], dim=-1)
         if self.convolution is not None:
             mixed, state = self._convolve(mixed, state, mask, boundaries)
         queries, keys, values = mixed.split(self._sizes[:3], dim=-1)
@@ -112,9 +109,7 @@ class FastWeightAttention(MemoryAttention):
         writes = self._writes(real, self._heads(keys), self._heads(values, self.num_heads), logits, mask, boundaries)
         log_scales = None if writes.log_scales is None else self._shared(writes.log_scales)
         writes = writes._replace(keys=self._shared(writes.keys), log_scales=log_scales)
-        y, state = self._run(writes, self._shared(self.mapping(self._heads(queries))[0]), state, real, self.causal)
-        refuse_gradient_overflow(real, projected, y, state)
-        return with_steps(y, x.shape[1]), state
+        return self._run(writes, self._shared(self.mapping(self._heads(queries))[0]), state, real, self.causal)
 
     def _check_packing(self, x: Inputs, mask: Mask | None, boundaries: Mask | None) -> None:
         if boundaries is None:
@@ -130,14 +125,8 @@ class FastWeightAttention(MemoryAttention):
     ) -> tuple[Tensor, FastWeightState]:
         assert self.convolution is not None
         assert state.convolution is not None
-        steps, before = mixed.shape[1], state.convolution
-        mixed, after = self.convolution(
-            mixed,
-            before,
-            None if mask is None else mask[:, :steps],
-            None if boundaries is None else boundaries[:, :steps],
-        )
-        return mixed, replace(state, convolution=after.to(before.dtype))
+        mixed, after = self.convolution(mixed, state.convolution, mask, boundaries)
+        return mixed, replace(state, convolution=after.to(state.convolution.dtype))
 
     def _heads(self, x: Tensor, heads: int | None = None) -> Tensor:
         """b t (h·d) → b h t d, by default for the heads of the keys."""

@@ -5,7 +5,6 @@ from torch import Tensor, nn
 
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.layers.attention.low_rank import linear
-from fastweights.layers.exact.batch_invariant_linear import BatchInvariantLinear
 from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs
 from fastweights.layers.feature_projection import FeatureProjection
@@ -52,7 +51,7 @@ class MemoryAttention(nn.Module):
         self.attention_normalisation = attention_normalisation
         self.mapping = FeatureProjection(self.key_dim, feature_map, normalisation)
         self._refuse_what_does_not_go_together()
-        self.output = BatchInvariantLinear(num_heads * self.value_dim, model_dim, bias=False)
+        self.output = nn.Linear(num_heads * self.value_dim, model_dim, bias=False)
         self._add_projections()
         gates = update_rule.gates
         self.low_rank_gates = nn.ModuleDict({gate.name: self._low_rank(gate) for gate in gates if gate.rank})
@@ -129,9 +128,6 @@ class MemoryAttention(nn.Module):
         boundaries: Mask | None = None,
     ) -> WriteInputs:
         """φ'(k), v and the gates of the rule."""
-        steps = x.shape[1]
-        mask = None if mask is None else mask[:, :steps]
-        boundaries = None if boundaries is None else boundaries[:, :steps]
         keys, log_scales = self.mapping(self._single_writes(keys))
         values = self._single_writes(values)
         return WriteInputs(keys, values, self._gates(x, gate_logits), mask, log_scales, boundaries)
