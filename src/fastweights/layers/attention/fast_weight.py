@@ -51,7 +51,7 @@ class FastWeightAttention(MemoryAttention):
         value_skip: bool = False,
     ) -> None:
         self.num_key_heads = num_heads if num_key_heads is None else num_key_heads
-        if self.num_key_heads < 1 or num_heads % self.num_key_heads:
+        if num_key_heads is not None and (num_key_heads < 1 or num_heads % num_key_heads):
             raise ValueError(f"num_key_heads: expected a divisor of num_heads {num_heads}, got {num_key_heads}")
         if value_skip and update_rule.writes_per_step > 1:
             raise ValueError(
