@@ -15,7 +15,7 @@ from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import readable
 from benchmarks.timing import Json, Times, stopwatch
 from fastweights import FastWeightAttention, FastWeightState
-from fastweights.memory import Writes
+from fastweights.memory import WriteInputs
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 from fastweights.models.presets import PRESETS
 
@@ -45,10 +45,10 @@ class PeerAttention(FastWeightAttention):
     """The same layer with transformers' chunked rule in place of the operator."""
 
     def _run(
-        self, writes: Writes, queries: Tensor, state: FastWeightState, x: Tensor, causal: bool
+        self, writes: WriteInputs, queries: Tensor, state: FastWeightState, x: Tensor, causal: bool
     ) -> tuple[Tensor, FastWeightState]:
         peer = COMPETITORS["transformers"]
-        inputs = (queries, writes.keys, writes.values, writes.strengths)
+        inputs = (queries, writes.keys, writes.values, writes.gates["beta"])
         reads = peer.layout(peer.load()(*map(peer.layout, inputs)))
         scale = self.read_scale * peer.read_scale(queries.shape[-1])
         return self.output((scale * reads).transpose(1, 2).flatten(2)), state

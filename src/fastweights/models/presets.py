@@ -10,7 +10,12 @@ from dataclasses import dataclass, replace
 
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap
 from fastweights.memory import AttentionNormalisation, NoNormalisation
-from fastweights.models.attention_choice import AttentionChoice, FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.attention import (
+    AttentionConfig,
+    FastWeightAttentionConfig,
+    RelativeAttentionConfig,
+    SoftmaxAttentionConfig,
+)
 from fastweights.models.language_model import LanguageModelConfig
 from fastweights.update_rules import DeltaRule, SumRule
 
@@ -65,14 +70,14 @@ def _maps(size: Preset) -> dict[str, FeatureMap]:
     }
 
 
-def _attentions(size: Preset) -> dict[str, AttentionChoice]:
-    attentions: dict[str, AttentionChoice] = {"transformer": SoftmaxChoice()}
+def _attentions(size: Preset) -> dict[str, AttentionConfig]:
+    attentions: dict[str, AttentionConfig] = {"transformer": SoftmaxAttentionConfig()}
     for name, feature_map in _maps(size).items():
         # Linear Transformers divide by z·q (Eq. 19) and do not normalise keys; the delta rule does the opposite.
-        attentions[f"{name}-sum"] = FastWeightChoice(
+        attentions[f"{name}-sum"] = FastWeightAttentionConfig(
             feature_map, SumRule(), NoNormalisation(), AttentionNormalisation()
         )
-        delta = FastWeightChoice(feature_map, DeltaRule())
+        delta = FastWeightAttentionConfig(feature_map, DeltaRule())
         attentions[f"{name}-delta"] = delta
         attentions[f"{name}-delta-attnnorm"] = replace(delta, attention_normalisation=AttentionNormalisation())
         attentions[f"{name}-delta-outnorm"] = replace(
@@ -89,11 +94,11 @@ def _presets() -> dict[str, Preset]:
             without_positions = replace(preset, model=replace(preset.model, positions=False))
             presets[f"{size_name}-{name}"] = preset
             presets[f"{size_name}-{name}-nopos"] = without_positions
-            if isinstance(attention, FastWeightChoice):
+            if isinstance(attention, FastWeightAttentionConfig):
                 presets[f"{size_name}-{name}-nopos-carried"] = replace(without_positions, carried=True)
         presets[f"{size_name}-transformer-xl"] = replace(
             size,
-            model=replace(size.model, attention=RelativeChoice(size.segment_length), positions=False),
+            model=replace(size.model, attention=RelativeAttentionConfig(size.segment_length), positions=False),
             # The published run had half the steps and half the warm-up of the others.
             max_steps=size.max_steps // 2 if size_name != "cpu" else size.max_steps,
             warmup_steps=size.warmup_steps // 2 if size_name != "cpu" else size.warmup_steps,

@@ -16,13 +16,14 @@ from torch.nn.functional import layer_norm, one_hot
 from typing_extensions import override
 
 from fastweights.feature_maps import DPFP, FeatureMap, RandomFeatureMap
+from fastweights.kernels.features import fused_features
 from fastweights.memory import (
     AttentionNormalisation,
     FastWeightState,
     NoNormalisation,
     Normalisation,
     SumNormalisation,
-    Writes,
+    WriteInputs,
     run_rule,
 )
 from fastweights.models.clamped_read import clamped_reads
@@ -122,12 +123,12 @@ class FastWeightRead(Attention):
             dtype=keys.dtype,
         )
         if isinstance(self.update_rule, FastWeightMemoryRule) and not self.clamp_first_write:
-            first = DeltaRule().step(state.weights, keys[:, :, 0], values[:, :, 0], strengths[:, :, 0])
+            first = DeltaRule().step(state.weights, keys[:, :, 0], values[:, :, 0], {"beta": strengths[:, :, 0]})
             state = FastWeightState(first, state.normaliser, state.steps + 1)
             keys, values, strengths = keys[:, :, 1:], values[:, :, 1:], strengths[:, :, 1:]
         _, state = run_rule(
             self.update_rule,
-            Writes(keys, values, strengths),
+            WriteInputs(keys, values, {"beta": strengths}),
             keys,
             state,
             attention_normalisation=AttentionNormalisation() if self.attention_normalisation else None,
@@ -156,7 +157,7 @@ class FastWeightRead(Attention):
     def _mapped_keys(self, keys: Vectors, projection: Projection | None) -> Features:
         sums = isinstance(self.normalisation, SumNormalisation)
         if sums and isinstance(self.feature_map, DPFP):
-            in_one_pass = self.feature_map.sum_normalised(keys)
+            in_one_pass = fused_features(self.feature_map.kernel(keys.shape[-1]), "sum", keys)
             if in_one_pass is not None:
                 return in_one_pass
         features = self._features(keys, projection)

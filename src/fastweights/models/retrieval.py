@@ -37,7 +37,7 @@ class RetrievalModel(nn.Module):
         self.embedding = nn.Parameter(torch.empty(num_keys, embedding_dim))
         self.key_projection = nn.Linear(num_keys + embedding_dim, key_dim)
         self.query_projection = nn.Linear(embedding_dim, key_dim)
-        has_strengths = isinstance(attention, FastWeightRead) and attention.update_rule.uses_strength
+        has_strengths = isinstance(attention, FastWeightRead) and bool(attention.update_rule.gates)
         self.strength_projection = nn.Linear(num_keys + embedding_dim, 1) if has_strengths else None
         self.reset_parameters(generator)
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from fastweights.layers.dropout import Dropout
-from fastweights.layers.feature_mapping import FeatureMapping
+from fastweights.layers.exact.dropout import Dropout
+from fastweights.layers.feature_projection import FeatureProjection
 
 
 def seed_for(purpose: str, *numbers: int) -> int:
@@ -25,7 +25,7 @@ def start_training(module: nn.Module) -> None:
     """
     module.train()
     for part in module.modules():
-        if isinstance(part, FeatureMapping):
+        if isinstance(part, FeatureProjection):
             part.eval()
 
 
@@ -33,7 +33,7 @@ def redraw_features(module: nn.Module, seed: int) -> None:
     """New random features for every layer that has some."""
     generator = torch.Generator().manual_seed(seed)
     for part in module.modules():
-        if isinstance(part, FeatureMapping):
+        if isinstance(part, FeatureProjection):
             part.resample(generator)
 
 
