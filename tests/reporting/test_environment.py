@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fastweights import backends
-from fastweights.memory import scan
+from fastweights.memory import native
 from fastweights.reporting import environment
 from fastweights.reporting.environment import Environment
 
