@@ -3,7 +3,7 @@
 from typing import Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import override
 
 from fastweights.layers.exact.dropout import Dropout
@@ -21,6 +21,9 @@ class Attention(Protocol):
 
     def __call__(self, x: Inputs, state: LayerState | None, mask: Mask | None) -> tuple[Inputs, LayerState]:
         """The outputs and the state after `x`."""
+
+    def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
+        """The outputs for whole sequences, of which no state is kept."""
 
 
 class Block(nn.Module):
@@ -56,10 +59,16 @@ class Block(nn.Module):
     def forward(
         self, x: Inputs, state: LayerState | None = None, mask: Mask | None = None
     ) -> tuple[Inputs, LayerState]:
+        read, after = self.attention(self.attention_norm(x) if self.pre_norm else x, state, mask)
+        return self._finish(x, read), after
+
+    def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
+        """The outputs for whole sequences, of which no state is kept: what an encoder is made of."""
+        return self._finish(x, self.attention.attend(self.attention_norm(x) if self.pre_norm else x, mask))
+
+    def _finish(self, x: Tensor, read: Tensor) -> Tensor:
         if self.pre_norm:
-            read, after = self.attention(self.attention_norm(x), state, mask)
             x = x + self.dropout(read)
-            return x + self.feed_forward(self.feed_forward_norm(x)), after
-        read, after = self.attention(x, state, mask)
+            return x + self.feed_forward(self.feed_forward_norm(x))
         x = self.attention_norm(x + self.dropout(read))
-        return self.feed_forward_norm(x + self.feed_forward(x)), after
+        return self.feed_forward_norm(x + self.feed_forward(x))

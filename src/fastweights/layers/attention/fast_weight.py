@@ -6,7 +6,7 @@ from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.layers.attention.memory_attention import MemoryAttention
 from fastweights.layers.exact.batch_invariant_linear import BatchInvariantLinear
 from fastweights.layers.exact.overflow import refuse_gradient_overflow
-from fastweights.layers.exact.padding import with_steps, without_padding
+from fastweights.layers.exact.padding import check_inputs, with_steps, without_padding
 from fastweights.memory import AttentionNormalisation, FastWeightState, Normalisation, SumNormalisation
 from fastweights.shapes import Inputs, Mask
 from fastweights.update_rules import DeltaRule, UpdateRule
@@ -67,3 +67,14 @@ class FastWeightAttention(MemoryAttention):
         y, state = self._run(writes, self.mapping(queries)[0], state, real, self.causal)
         refuse_gradient_overflow(real, projected, y, state)
         return with_steps(y, x.shape[1]), state
+
+    def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
+        """The outputs for whole sequences from an empty memory, of which no state is kept."""
+        check_inputs(x, mask, self.model_dim)
+        self.mapping.redraw()
+        real = without_padding(x, mask)
+        projected = self.projection(real)
+        queries, keys, values, *gate_logits = self._split(projected, *self._dims)
+        y = self._attend(queries, keys, values, gate_logits, mask, real, self.causal)
+        refuse_gradient_overflow(real, projected, y, None)
+        return with_steps(y, x.shape[1])

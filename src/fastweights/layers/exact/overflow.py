@@ -33,14 +33,14 @@ def gradients_unwatched() -> Iterator[None]:
         _gradients_watched.reset(token)
 
 
-def refuse_overflow(x: Tensor, before: FastWeightState, y: Tensor, after: FastWeightState) -> None:
+def refuse_overflow(x: Tensor, before: FastWeightState | None, y: Tensor | None, after: FastWeightState | None) -> None:
     """A FloatingPointError if any sequence that came in finite went out otherwise."""
     if not _looks(x):
         return
-    outgoing = (y, after.weights, after.normaliser)
+    outgoing = (y, *_contents(after))
     if all(tensor is None or _sum_is_finite(tensor) for tensor in outgoing):
         return
-    overflowed = _finite_rows(x, before.weights, before.normaliser) & ~_finite_rows(*outgoing)
+    overflowed = _finite_rows(x, *_contents(before)) & ~_finite_rows(*outgoing)
     if overflowed.any():
         rows = overflowed.nonzero().flatten().tolist()
         raise FloatingPointError(
@@ -48,7 +48,7 @@ def refuse_overflow(x: Tensor, before: FastWeightState, y: Tensor, after: FastWe
         )
 
 
-def refuse_gradient_overflow(x: Tensor, projected: Tensor, y: Tensor, after: FastWeightState) -> None:
+def refuse_gradient_overflow(x: Tensor, projected: Tensor, y: Tensor, after: FastWeightState | None) -> None:
     """A FloatingPointError in the backward pass if finite gradients come in and others would go out.
 
     In float16 nothing is said: there, loss scaling finds its scale by overflows.
@@ -74,9 +74,13 @@ def refuse_gradient_overflow(x: Tensor, projected: Tensor, y: Tensor, after: Fas
             raise FloatingPointError(f"the gradients overflowed although all that came in was finite: {ADVICE}")
 
     projected.register_hook(leaving)
-    for tensor in (y, after.weights):
-        if tensor.requires_grad:
+    for tensor in (y, *_contents(after)[:1]):
+        if tensor is not None and tensor.requires_grad:
             tensor.register_hook(arriving)
+
+
+def _contents(state: FastWeightState | None) -> tuple[Tensor | None, ...]:
+    return () if state is None else (state.weights, state.normaliser)
 
 
 def _looks(x: Tensor) -> bool:
