@@ -16,15 +16,18 @@ def next_log_probabilities(model: Translator, source: list[int], hypothesis: lis
     return model.log_probabilities(hidden)[0, -1]
 
 
-def greedy(model: Translator, source: list[int], longest: int) -> list[int]:
-    """The likeliest token at every step, from `<s>` to `</s>`."""
+def greedy(model: Translator, source: list[int], longest: int, forced_end: bool = False) -> list[int]:
+    """The likeliest token at every step, from `<s>` to `</s>`, which may be forced to be the last one."""
     hypothesis = [START]
     while len(hypothesis) <= longest and hypothesis[-1] != END:
-        hypothesis.append(int(next_log_probabilities(model, source, hypothesis).argmax()))
+        forced = forced_end and len(hypothesis) == longest
+        hypothesis.append(END if forced else int(next_log_probabilities(model, source, hypothesis).argmax()))
     return hypothesis
 
 
-def beam_search(model: Translator, source: list[int], beams: int, penalty: float, longest: int) -> list[int]:
+def beam_search(
+    model: Translator, source: list[int], beams: int, penalty: float, longest: int, forced_end: bool = False
+) -> list[int]:
     """The best hypothesis by log p / length^penalty; the end is where no running one beats the worst finished one.
 
     Twice as many continuations as beams are ranked; one that ends counts if it is among the first half.
@@ -32,7 +35,10 @@ def beam_search(model: Translator, source: list[int], beams: int, penalty: float
     running: list[Hypothesis] = [(0.0, [START])]
     finished: list[Hypothesis] = []
     for length in range(1, longest + 1):
-        ranked = sorted(_continuations(model, source, running), reverse=True)[: 2 * beams]
+        continuations = _continuations(model, source, running)
+        if forced_end and length == longest:
+            continuations = [hypothesis for hypothesis in continuations if hypothesis[1][-1] == END]
+        ranked = sorted(continuations, reverse=True)[: 2 * beams]
         ended = [tokens[-1] == END or length == longest for _, tokens in ranked]
         for (log_p, tokens), ends in zip(ranked[:beams], ended[:beams], strict=True):
             if ends:

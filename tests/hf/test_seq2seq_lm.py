@@ -31,7 +31,7 @@ def padded(sources: list[list[int]], left: bool = False) -> tuple[Tensor, Tensor
 
 
 def stripped(row: list[int]) -> list[int]:
-    return row[: row.index(END) + 1] if END in row else [token for token in row if token != PAD]
+    return row[: row.index(END) + 1] if END in row else row
 
 
 def generated(model: FastWeightForSeq2SeqLM, sources: list[list[int]], **options: Any) -> list[list[int]]:

@@ -1,12 +1,11 @@
 """The translator behind Hugging Face's interface: from_pretrained, save_pretrained, generate, Seq2SeqTrainer."""
 
-import inspect
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForSeq2SeqLM, GenerationConfig, GenerationMixin, PreTrainedModel
+from transformers import AutoConfig, AutoModelForSeq2SeqLM, GenerationConfig, GenerationMixin
 from transformers.modeling_outputs import BaseModelOutput, Seq2SeqLMOutput
 from transformers.utils.generic import can_return_tuple
 from typing_extensions import override
@@ -55,16 +54,16 @@ class TranslatorEncoder(nn.Module):
             attention_mask = (input_ids != self.pad_token_id).long()
         embedded = self.model.embedding(input_ids) if inputs_embeds is None else inputs_embeds
         mask = None if attention_mask is None else newest_mask(attention_mask, embedded, 0)
-        return EncodedSource(last_hidden_state=self.model.run_encoder(embedded, mask), attention_mask=attention_mask)
+        encoded = self.model.run_encoder(embedded, mask)
+        return EncodedSource(last_hidden_state=encoded, attention_mask=attention_mask)  # type: ignore[arg-type]
 
 
-class FastWeightForSeq2SeqLM(StrictModel, PreTrainedModel, GenerationMixin):
+class FastWeightForSeq2SeqLM(StrictModel, GenerationMixin):
     """A `Translator` whose logits are its log probabilities."""
 
     config_class = FastWeightTranslationConfig
     base_model_prefix = "model"
     main_input_name = "input_ids"
-    _is_stateful = True
     _no_split_modules = ["Block", "DecoderBlock"]  # noqa: RUF012  named and typed by transformers
 
     def __init__(self, config: FastWeightTranslationConfig) -> None:
@@ -111,7 +110,7 @@ class FastWeightForSeq2SeqLM(StrictModel, PreTrainedModel, GenerationMixin):
         if source is None:
             source = self.get_encoder()(input_ids, attention_mask, inputs_embeds)
         elif not isinstance(source, BaseModelOutput):
-            source = EncodedSource(last_hidden_state=source[0])
+            source = EncodedSource(last_hidden_state=source[0])  # type: ignore[arg-type]
         embedded = self._decoder_embeddings(decoder_input_ids, decoder_inputs_embeds, labels)
         hidden, cache = self._decode(embedded, source, attention_mask, decoder_attention_mask, past_key_values)
         keep = use_cache if use_cache is not None else self.config.use_cache and not self.training
@@ -162,9 +161,8 @@ class FastWeightForSeq2SeqLM(StrictModel, PreTrainedModel, GenerationMixin):
     def prepare_decoder_input_ids_from_labels(self, labels: Tensor) -> Tensor:
         """<s> y₁ … yₙ for the labels y₁ … yₙ </s>."""
         start = torch.full_like(labels[:, :1], self.config.decoder_start_token_id)
-        return torch.cat([start, labels[:, :-1]], dim=1).masked_fill_(
-            torch.cat([start, labels[:, :-1]], dim=1) == IGNORED_LABEL, self.config.pad_token_id
-        )
+        inputs = torch.cat([start, labels[:, :-1]], dim=1)
+        return inputs.masked_fill(inputs == IGNORED_LABEL, self.config.pad_token_id)
 
     @override
     def _expand_inputs_for_generation(
@@ -172,7 +170,7 @@ class FastWeightForSeq2SeqLM(StrictModel, PreTrainedModel, GenerationMixin):
     ) -> tuple[Any, dict[str, Any]]:
         """As in transformers, but the source stays as it is: all hypotheses of a sentence read one memory."""
         shared = {name: kwargs.pop(name) for name in ("encoder_outputs", "attention_mask") if name in kwargs}
-        input_ids, kwargs = super()._expand_inputs_for_generation(expand_size, False, input_ids, **kwargs)  # type: ignore[misc]
+        input_ids, kwargs = super()._expand_inputs_for_generation(expand_size, False, input_ids, **kwargs)  # type: ignore
         return input_ids, kwargs | shared
 
     @override
@@ -183,6 +181,8 @@ class FastWeightForSeq2SeqLM(StrictModel, PreTrainedModel, GenerationMixin):
     def get_input_embeddings(self) -> nn.Module:
         return self.model.embedding
 
-    @override
-    def get_output_embeddings(self) -> None:
-        return None
+
+def register() -> None:
+    """Make `AutoConfig` and `AutoModelForSeq2SeqLM` know the model; calling it again changes nothing."""
+    AutoConfig.register(FastWeightTranslationConfig.model_type, FastWeightTranslationConfig, exist_ok=True)
+    AutoModelForSeq2SeqLM.register(FastWeightTranslationConfig, FastWeightForSeq2SeqLM, exist_ok=True)
