@@ -28,7 +28,8 @@ def trainer(tmp_path: Path) -> Seq2SeqTrainer:
     rows = [dict(tokenizer(source, text_target=target)) for source, target in PAIRS]
     options = Seq2SeqTrainingArguments(
         output_dir=str(tmp_path), max_steps=60, per_device_train_batch_size=2, gradient_accumulation_steps=2,
-        learning_rate=1e-2, lr_scheduler_type="constant", predict_with_generate=True, generation_max_length=12, generation_num_beams=2,
+        learning_rate=1e-2, lr_scheduler_type="constant",
+        predict_with_generate=True, generation_max_length=12, generation_num_beams=2,
         use_cpu=True, report_to=[], save_strategy="no", logging_steps=10, disable_tqdm=True, seed=1,
     )  # fmt: skip
     return Seq2SeqTrainer(
