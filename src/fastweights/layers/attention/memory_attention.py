@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from fastweights.feature_maps import DPFP, FeatureMap
+from fastweights.kernels.native.attention import Masking
 from fastweights.layers.exact.batch_invariant_linear import BatchInvariantLinear
 from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs
@@ -144,11 +145,23 @@ class MemoryAttention(nn.Module):
         causal: bool,
     ) -> Tensor:  # fmt: skip
         """Write a whole sequence, read it and keep no state: with no memory at all where that takes fewer products."""
-        writes, queries = self._writes(keys, values, gate_logits, mask), self.mapping(queries)[0]
+        mask = None if mask is None else mask[:, : keys.shape[2]]
         dims = (self.mapping.feature_dim, self.value_dim)
         if not (self._writes_at_once and is_short(queries.shape[2], keys.shape[2], *dims)):
-            return self._run(writes, queries, self.initial_state(x.shape[0], x.dtype, x.device), x, causal)[0]
-        y = self._outputs(attend(writes, queries, normalised=self.attention_normalisation is not None, causal=causal))
+            writes, state = (
+                self._writes(keys, values, gate_logits, mask),
+                self.initial_state(x.shape[0], x.dtype, x.device),
+            )
+            return self._run(writes, self.mapping(queries)[0], state, x, causal)[0]
+        normalised, drawn = self.attention_normalisation is not None, self.mapping.projection
+
+        def by_definition(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            mapped, log_scales = self.mapping(keys, drawn)
+            writes = WriteInputs(mapped, values, {}, mask, log_scales)
+            return attend(writes, self.mapping(queries, drawn)[0], normalised=normalised, causal=causal)
+
+        reads = self.mapping.attend(queries, keys, values, Masking(mask, causal), by_definition) if normalised else None
+        y = self._outputs(by_definition(queries, keys, values) if reads is None else reads)
         refuse_overflow(x, None, y, None)
         return y
 
