@@ -9,7 +9,7 @@ from benchmarks.problems import Case
 from benchmarks.record import SpeedRecord
 from benchmarks.synthetic import CASES
 from benchmarks.timing import Json
-from fastweights.experiments.retrieval.execute import PROTOCOLS
+from fastweights.experiments.retrieval.evaluation import PROTOCOLS
 
 NOTHING = "–"
 

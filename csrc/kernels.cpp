@@ -1,9 +1,9 @@
 // All kernels of one instruction set: compiled once per set, see CMakeLists.txt.
-#include "dpfp.h"
-#include "elu.h"
-#include "scan_backward.h"
-#include "scan_rows.h"
-#include "scan_step.h"
+#include "features/dpfp.h"
+#include "features/elu.h"
+#include "scan/backward.h"
+#include "scan/rows.h"
+#include "scan/step.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 namespace {
@@ -63,7 +63,7 @@ void forward_tile(const HeadForward<Real>& head, bool rows, Real* workspace) {
 template <class Real>
 void forward(const ScanForward& scan, Index batch, Index head, Index tile, void* workspace) {
     const Index width = tile_columns<Real>(scan.shape), first = tile * width;
-    const auto part = head_of<Real>(scan, batch, head, first, smaller(width, scan.shape.value_dim - first));
+    const auto part = head_of<Real>(scan, batch, head, first, std::min<Index>(width, scan.shape.value_dim - first));
     const bool rows = by_rows<Real>(scan.shape);
     Real* const space = static_cast<Real*>(workspace);
     if (single_step(scan.shape))
@@ -74,7 +74,7 @@ void forward(const ScanForward& scan, Index batch, Index head, Index tile, void*
 
 template <class Real>
 Index backward_workspace(const ScanShape& shape, Index columns) {
-    return Workspace<Real>::size(shape.key_dim, columns, shape.keep_every) * static_cast<Index>(sizeof(Real));
+    return Workspace<Real>::size(shape.key_dim, columns, shape.checkpoint_every) * static_cast<Index>(sizeof(Real));
 }
 
 template <class Real>
@@ -84,15 +84,10 @@ void backward(const ScanBackward& scan, Index batch, Index head, Index first, In
     part.decay ? BackwardTile<Real, true>(part, space).run() : BackwardTile<Real, false>(part, space).run();
 }
 
-template <class Real>
-Index features_workspace(const FeatureMap& call) {
-    return call.nu == 0 ? 0 : DpfpRows<Real>::workspace_size(call.input_dim, call.nu) * static_cast<Index>(sizeof(Real));
-}
-
 template <class Real, class Map>
-void map_rows(const Map& map, const FeatureMap& call, Index batch, Index head, Index first, Index count) {
+void map_rows(const Map& map, const FeatureRows& call, Index batch, Index head, Index first, Index count) {
     for (Index done = 0; done < count; done += Map::kTogether) {
-        const Index some = smaller(Map::kTogether, count - done);
+        const Index some = std::min<Index>(Map::kTogether, count - done);
         const auto rows = [&](const Sequence& sequence) {
             return Rows<Real>{at<Real>(sequence, batch, head) + (first + done) * sequence.time, sequence.time};
         };
@@ -105,22 +100,29 @@ void map_rows(const Map& map, const FeatureMap& call, Index batch, Index head, I
 }
 
 template <class Real>
-void features(const FeatureMap& call, Index batch, Index head, Index first, Index count, void* workspace) {
-    const bool normalise = call.normalise != 0;
-    if (call.nu == 0)
-        map_rows<Real>(EluRows<Real>(call.input_dim, normalise), call, batch, head, first, count);
-    else
-        map_rows<Real>(DpfpRows<Real>(static_cast<Real*>(workspace), call.input_dim, call.nu, normalise), call, batch, head, first, count);
+Index dpfp_workspace(const DpfpRows& call) {
+    return Dpfp<Real>::workspace_size(call.rows.input_dim, call.shifts) * static_cast<Index>(sizeof(Real));
 }
 
 template <class Real>
-constexpr Kernels kKernels = {forward_tiles<Real>,       forward_workspace<Real>, forward<Real>, backward_workspace<Real>,
-                              backward<Real>, features_workspace<Real>, features<Real>};
+void dpfp(const DpfpRows& call, Index batch, Index head, Index first, Index count, void* workspace) {
+    const Dpfp<Real> map(static_cast<Real*>(workspace), call.rows.input_dim, call.shifts, call.rows.divide_by_sum != 0);
+    map_rows<Real>(map, call.rows, batch, head, first, count);
+}
+
+template <class Real>
+void elu_plus_one(const FeatureRows& call, Index batch, Index head, Index first, Index count) {
+    map_rows<Real>(EluPlusOne<Real>(call.input_dim, call.divide_by_sum != 0), call, batch, head, first, count);
+}
+
+template <class Real>
+constexpr Kernels kKernels = {forward_tiles<Real>, forward_workspace<Real>, forward<Real>, backward_workspace<Real>,
+                              backward<Real>,      dpfp_workspace<Real>,    dpfp<Real>,    elu_plus_one<Real>};
 
 }  // namespace
 
-extern const Kernels float_kernels, double_kernels;
-const Kernels float_kernels = kKernels<float>;
-const Kernels double_kernels = kKernels<double>;
+extern const Kernels float32_kernels, float64_kernels;
+const Kernels float32_kernels = kKernels<float>;
+const Kernels float64_kernels = kKernels<double>;
 
 }  // namespace fastweights::FASTWEIGHTS_LEVEL

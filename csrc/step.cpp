@@ -1,7 +1,7 @@
 // A single step on tensors as Python holds them. In generation, looking at them from Python takes longer than the step itself.
 #include <initializer_list>
 
-#include "scan.h"
+#include "capi.h"
 #include "tensor_view.h"
 
 extern "C" int fastweights_scan_forward(const fastweights::ScanForward*, std::int64_t element_bytes, std::int64_t threads);

@@ -10,7 +10,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "fastweights"
 
 ORDER = (
-    ("native_library", "result_memory", "shapes"),
+    ("shapes",),
+    ("kernels",),
     ("feature_maps",),
     ("update_rules",),
     ("memory",),

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from choices import CHOICES, KEY_DIM, Choice
+from combinations import CHOICES, KEY_DIM, Combination
 from fastweights.layers import FastWeightAttention, SoftmaxAttention
 
 STEPS = 4
@@ -41,11 +41,11 @@ FINITE = {
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
-def transparent(choice: Choice, dtype: torch.dtype = torch.float32) -> FastWeightAttention:
+def transparent(choice: Combination, dtype: torch.dtype = torch.float32) -> FastWeightAttention:
     """A layer of one head whose q, k and v are its input, and whose β is the sigmoid of the first component."""
     layer = choice.layer(model_dim=KEY_DIM, num_heads=1, value_dim=KEY_DIM)
     with torch.no_grad():
-        parts = [torch.eye(KEY_DIM)] * 3 + [torch.eye(KEY_DIM)[:1]] * choice.rule.uses_strength
+        parts = [torch.eye(KEY_DIM)] * 3 + [torch.eye(KEY_DIM)[:1]] * len(choice.rule.gates)
         layer.projection.weight.copy_(torch.cat(parts))
         layer.output.weight.copy_(torch.eye(KEY_DIM))
     return layer.to(dtype)
@@ -61,7 +61,7 @@ def forward_and_backward(layer: FastWeightAttention, x: Tensor) -> list[Tensor]:
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
-def test_finite_inputs_give_finite_outputs_and_gradients_or_a_clear_error(choice: Choice) -> None:
+def test_finite_inputs_give_finite_outputs_and_gradients_or_a_clear_error(choice: Combination) -> None:
     layer = transparent(choice)
     for name, x in FINITE.items():
         outcome, refusal = [], ""
@@ -78,7 +78,7 @@ def test_finite_inputs_give_finite_outputs_and_gradients_or_a_clear_error(choice
 
 
 @pytest.mark.parametrize("choice", CHOICES[::4], ids=str)
-def test_a_row_that_is_not_finite_stays_alone(choice: Choice) -> None:
+def test_a_row_that_is_not_finite_stays_alone(choice: Combination) -> None:
     layer, ordinary = transparent(choice), 0.3 * torch.randn(1, STEPS, KEY_DIM)
     expected, state = layer(ordinary)
     for name, value in NOT_FINITE.items():
@@ -93,7 +93,7 @@ def test_a_row_that_is_not_finite_stays_alone(choice: Choice) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 @pytest.mark.parametrize("choice", CHOICES[::9], ids=str)
-def test_other_precisions(choice: Choice, dtype: torch.dtype) -> None:
+def test_other_precisions(choice: Combination, dtype: torch.dtype) -> None:
     layer = transparent(choice, dtype)
     for name in ("zero", "one-hot", "-100", "denormal", "all equal"):
         assert all(tensor.isfinite().all() for tensor in forward_and_backward(layer, FINITE[name][None].to(dtype))), (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from choices import CHOICES, Choice, relative_error
+from combinations import CHOICES, Combination, relative_error
 from fastweights.layers import FastWeightAttention, FastWeightCrossAttention, SoftmaxAttention
 from fastweights.memory import FastWeightState
 
@@ -57,7 +57,7 @@ def test_padding_anywhere_changes_nothing(data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("choice", CHOICES[::2], ids=str)
-def test_right_padding_leaves_the_same_state_bit_for_bit(choice: Choice) -> None:
+def test_right_padding_leaves_the_same_state_bit_for_bit(choice: Combination) -> None:
     for backend in ["auto", *choice.backends()]:
         layer = choice.layer(backend=backend)
         for steps, more in [(1, 2), (7, 60)]:

@@ -6,10 +6,10 @@ from typing import Literal
 
 import pytest
 
+from fastweights.config import TABLES, VALUES
 from fastweights.feature_maps import DPFP, Favor, FeatureMap
 from fastweights.memory import NORMALISATIONS, Normalisation, SumNormalisation
 from fastweights.update_rules import DeltaRule, ProgrammerRule, UpdateRule
-from fastweights.config import TABLES, VALUES
 
 
 @dataclass(frozen=True)

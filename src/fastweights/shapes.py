@@ -11,6 +11,8 @@
 | m      | random features of FAVOR+                         | m                   |
 """
 
+from collections.abc import Mapping
+
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
@@ -23,11 +25,19 @@ Projection = Float[Tensor, "m d"]
 Queries = Float[Tensor, "b h t k"]
 Keys = Float[Tensor, "b h t k"]
 Values = Float[Tensor, "b h t v"]
-Strengths = Float[Tensor, "b h t"]
+PerStep = Float[Tensor, "b h t"]
+PerKey = Float[Tensor, "b h t k"]
+"""One number per step, or one for each component of the mapped key."""
 
 Key = Float[Tensor, "b h k"]
 Value = Float[Tensor, "b h v"]
-Strength = Float[Tensor, "b h"]
+PerHead = Float[Tensor, "b h"]
+
+Gates = Mapping[str, Float[Tensor, "b h t ..."]]
+"""What a rule asks for at every step, by name: one number per head, or one for each component of the mapped key."""
+
+StepGates = Mapping[str, Float[Tensor, "b h ..."]]
+"""The gates of a single step."""
 
 Weights = Float[Tensor, "b h v k"]
 """The fast weights W, with W @ key = value as in the paper."""

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 
 import pytest
-
-from fastweights.cli.main import main as cli
 from fastweights.cli.main import commands
+from fastweights.cli.main import main as cli
 from fastweights.experiments.retrieval.execute import PUBLISHED, FastWeightRead
 from fastweights.experiments.runs import load
+
 from fastweights.feature_maps import DPFP, Favor
 
 SHORT = ["--set", "num_keys=6", "--set", "key_dim=8", "--set", "max_steps=40", "--set", "evaluate_every=20"]

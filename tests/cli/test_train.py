@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import torch
+from fastweights.cli.language_model import evaluate, generate, printable, prompt_tokens, train
+from fastweights.cli.main import language_model
+from fastweights.cli.options import EvaluateOptions, GenerateOptions, TrainOptions
 
 from fastweights.data.text.corpus import Corpus, open_corpus
 from fastweights.data.text.tokenizers import BytePairs, Words
 from fastweights.evaluation.perplexity import Score
-from fastweights.cli.main import language_model
-from fastweights.cli.language_model import evaluate, generate, printable, prompt_tokens, train
-from fastweights.cli.options import EvaluateOptions, GenerateOptions, TrainOptions
-from fastweights.experiments.language_models.task import LanguageModelRun, load_run, preset_run
 from fastweights.experiments.language_models.presets import PRESETS
+from fastweights.experiments.language_models.task import LanguageModelRun, load_run, preset_run
 
 TINY = (
     "model.model_dim=16",

@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "scan.h"
+#include "capi.h"
 #include "tensor_view.h"
 
 using namespace fastweights;
@@ -16,7 +16,8 @@ extern "C" {
 int fastweights_use_level(const char*);
 int fastweights_scan_forward(const ScanForward*, std::int64_t, std::int64_t);
 int fastweights_scan_backward(const ScanBackward*, std::int64_t, std::int64_t);
-int fastweights_features(const FeatureMap*, std::int64_t, std::int64_t);
+int fastweights_dpfp(const DpfpRows*, std::int64_t, std::int64_t);
+int fastweights_elu_plus_one(const FeatureRows*, std::int64_t, std::int64_t);
 int fastweights_step(const TensorExchange*, std::int64_t, void*, void*, void*, void*, void*, void*, void*, void*, int, void*);
 }
 
@@ -68,11 +69,11 @@ void scan_case() {
     const Index k = pick({0, 1, 3, 8, 16, 17, 33, 64}), v = pick({0, 1, 2, 3, 4, 5, 16, 31, 33, 65}), threads = pick({1, 2, 4});
     const bool decay = pick({0, 1}), start = pick({0, 1}), end = pick({0, 1});
     const ScanShape shape{b, h, t, k, v, pick({16, 32, 128})};
-    const Index kept = t > 0 ? (t - 1) / shape.keep_every : 0;
+    const Index checkpoints = t > 0 ? (t - 1) / shape.checkpoint_every : 0;
     Tensor<Real> queries(b, h, t, k, false), keys(b, h, t, k, false), values(b, h, t, v, false), grad_reads(b, h, t, v, false);
     Tensor<Real> erase(b, h, t, 1, false), write(b, h, t, 1, false), decays(b, h, t, 1, false);
     std::vector<Real> weights(static_cast<std::size_t>(b * h * v * k), 1), final_weights(weights.size(), std::nan(""));
-    std::vector<Real> retrieved(static_cast<std::size_t>(b * h * t * v)), states(static_cast<std::size_t>(kept) * weights.size());
+    std::vector<Real> retrieved(static_cast<std::size_t>(b * h * t * v)), states(static_cast<std::size_t>(checkpoints) * weights.size());
     std::vector<Real> grad_weights(weights.size(), std::nan(""));
     Tensor<Real> reads(b, h, t, v, true), dq(b, h, t, k, true), dk(b, h, t, k, true), dv(b, h, t, v, true);
     Tensor<Real> da(b, h, t, 1, true), db(b, h, t, 1, true), dg(b, h, t, 1, true);
@@ -130,16 +131,25 @@ void step_case() {
     if (step()) std::exit(6);
 }
 
+template <class Real, class Call>
+void features_case(Index width_per_input, Index d, Call call) {
+    const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({0, 1, 5, 70}), width = width_per_input * d, divide_by_sum = pick({0, 1});
+    Tensor<Real> x(b, h, t, d, false), dy(b, h, t, width, false), y(b, h, t, width, true), dx(b, h, t, d, true);
+    const FeatureRows forward{b, h, t, d, divide_by_sum, x.sequence(), y.sequence(), {nullptr, 0, 0, 0}};
+    const FeatureRows backward{b, h, t, d, divide_by_sum, x.sequence(), dy.sequence(), dx.sequence()};
+    if (!call(forward) || !call(backward)) std::exit(2);
+    y.check("features"), dx.check("dx");
+}
+
 template <class Real>
 void features_case() {
-    const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({0, 1, 5, 70}), d = pick({0, 1, 2, 4, 7, 8, 16, 19});
-    const Index nu = pick({0, 1}) ? 1 + pick({0, 0, 1, 2, 5}) % (2 * d > 1 ? 2 * d - 1 : 1) : 0, width = nu ? 2 * d * nu : d;
-    Tensor<Real> x(b, h, t, d, false), dy(b, h, t, width, false), y(b, h, t, width, true), dx(b, h, t, d, true);
-    const Index normalise = pick({0, 1});
-    const FeatureMap forward{b, h, t, d, nu, normalise, x.sequence(), y.sequence(), {nullptr, 0, 0, 0}};
-    const FeatureMap backward{b, h, t, d, nu, normalise, x.sequence(), dy.sequence(), dx.sequence()};
-    if (!fastweights_features(&forward, sizeof(Real), 2) || !fastweights_features(&backward, sizeof(Real), 2)) std::exit(2);
-    y.check("features"), dx.check("dx");
+    const Index d = pick({0, 1, 2, 4, 7, 8, 16, 19}), shifts = 1 + pick({0, 0, 1, 2, 5}) % (2 * d > 1 ? 2 * d - 1 : 1);
+    if (pick({0, 1}))
+        return features_case<Real>(1, d, [](const FeatureRows& rows) { return fastweights_elu_plus_one(&rows, sizeof(Real), 2); });
+    features_case<Real>(2 * shifts, d, [&](const FeatureRows& rows) {
+        const DpfpRows call{rows, shifts};
+        return fastweights_dpfp(&call, sizeof(Real), 2);
+    });
 }
 
 }  // namespace

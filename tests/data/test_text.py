@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fastweights.data.text.corpus import PUBLIC, open_corpus
 from fastweights.data.text.cache import SPLITS, default_cache, write_cache
+from fastweights.data.text.corpus import PUBLIC, open_corpus
 from fastweights.data.text.tokenizers import BytePairs, Characters, Splitter, Vocabulary, Words
 
 WIKITEXT_2 = Path(os.environ.get("FASTWEIGHTS_WIKITEXT2", "wikitext-2"))

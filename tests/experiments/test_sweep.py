@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fastweights.experiments.runs import carry_out, load, missing, name_of
 
 import small_sweep
 from fastweights.experiments import figure2, figure3
-from fastweights.experiments.runs import carry_out, load, missing, name_of
-from fastweights.runs.sweep.local import longest_first, sweep
 from fastweights.runs.record import exclusive, record_path, run_directory
+from fastweights.runs.sweep.local import longest_first, sweep
 
 PROGRAM = Path(small_sweep.__file__)
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from fastweights.cli.language_model import train
 from fastweights.cli.options import TrainOptions
+
 from fastweights.experiments.language_models.task import load_run
 from fastweights.hf import FastWeightForCausalLM
 

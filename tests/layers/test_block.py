@@ -8,7 +8,7 @@ from torch.nn.functional import layer_norm
 from torch.testing import assert_close
 
 from fastweights.layers import Block, FastWeightAttention, FeedForward, SinusoidalPositions, SoftmaxAttention
-from fastweights.layers.steady_linear import FEW, SteadyLinear
+from fastweights.layers.exact.batch_invariant_linear import MIN_ROWS, BatchInvariantLinear
 
 
 def normalised(x: torch.Tensor) -> torch.Tensor:
@@ -71,9 +71,9 @@ def test_positions_of_a_model_in_bfloat16_are_rounded_once() -> None:
     assert torch.equal(SinusoidalPositions(6).bfloat16()(x.bfloat16()), exact.bfloat16())
 
 
-@pytest.mark.parametrize("rows", range(2, FEW + 3))
+@pytest.mark.parametrize("rows", range(2, MIN_ROWS + 3))
 def test_a_row_does_not_depend_on_how_many_stand_beside_it(rows: int) -> None:
-    layer, x = SteadyLinear(32, 104), torch.randn(1, 60, 32)
+    layer, x = BatchInvariantLinear(32, 104), torch.randn(1, 60, 32)
     assert torch.equal(layer(x[:, :rows]), layer(x)[:, :rows])
     assert_close(layer(x[:, :rows]), x[:, :rows] @ layer.weight.T + layer.bias)
     assert_close(layer(x[:, :1]), layer(x)[:, :1])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fastweights.layers.dropout import Dropout
+from fastweights.layers.exact.dropout import Dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])

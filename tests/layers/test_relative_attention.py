@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from fastweights.layers.relative_attention import RelativeAttention
+from fastweights.layers.attention.relative import RelativeAttention
 
 
 def example(memory_length: int) -> tuple[RelativeAttention, Tensor]:

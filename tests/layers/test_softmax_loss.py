@@ -6,9 +6,9 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, linear
 from torch.testing import assert_close
 
-from fastweights import result_memory
-from fastweights.layers import softmax_loss
-from fastweights.layers.softmax_loss import softmax_losses
+from fastweights.kernels.native import buffer_pool
+from fastweights.layers.exact import softmax_loss
+from fastweights.layers.exact.softmax_loss import softmax_losses
 
 
 def example(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -29,7 +29,7 @@ def test_values_and_gradients_are_those_of_pytorch(
     chunk_bytes: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(softmax_loss, "CHUNK_BYTES", chunk_bytes)
-    monkeypatch.setattr(result_memory, "LARGE", large)
+    monkeypatch.setattr(buffer_pool, "LARGE", large)
     *inputs, targets, factors = example()
     leaves = tuple(x.requires_grad_() for x in inputs)
     found = softmax_losses(*leaves, targets)

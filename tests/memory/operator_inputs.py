@@ -1,8 +1,9 @@
 """Random problems for the operator alone: all seven of its inputs, and gradients with respect to them."""
 
 import torch
-from combinations import lay_out
 from torch import Tensor
+
+from combinations import lay_out
 
 NAMES = ("queries", "keys", "values", "erase", "write", "weights", "decay")
 

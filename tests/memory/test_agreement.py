@@ -4,6 +4,8 @@ from zlib import crc32
 
 import pytest
 import torch
+from hypothesis import Phase, given, seed, settings
+
 from combinations import (
     Case,
     Combination,
@@ -16,7 +18,6 @@ from combinations import (
     usable_backends,
 )
 from equations import constant_divisors
-from hypothesis import Phase, given, seed, settings
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -4,11 +4,11 @@ from itertools import product
 
 import pytest
 import torch
-from combinations import relative_error
-from equations import linear_recurrence
 from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 
+from combinations import relative_error
+from equations import linear_recurrence
 from fastweights import backends, fast_weight_scan
 from fastweights.memory import chunked
 

@@ -163,8 +163,8 @@ def test_a_call_that_does_not_fit_the_layer_is_refused(arguments: dict[str, obje
 
 
 def test_a_rule_without_the_normaliser_it_needs_says_which_rule_needs_none() -> None:
-    weights, key, value, strength = torch.zeros(1, 1, 2, 3), torch.ones(1, 1, 3), torch.ones(1, 1, 2), torch.ones(1, 1)
+    weights, key, value, beta = torch.zeros(1, 1, 2, 3), torch.ones(1, 1, 3), torch.ones(1, 1, 2), torch.ones(1, 1)
     with pytest.raises(ValueError, match="needs the normaliser z; DeltaRule"):
-        NormalisedDeltaRule().step(weights, key, value, strength)
+        NormalisedDeltaRule().step(weights, key, value, {"beta": beta})
     with pytest.raises(ValueError, match="needs the overlaps z·k; DeltaRule"):
-        NormalisedDeltaRule().coefficients(key[:, :, None], strength[..., None])
+        NormalisedDeltaRule().coefficients(key[:, :, None], {"beta": beta[..., None]})

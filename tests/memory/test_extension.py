@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from combinations import Case, combinations
 from test_agreement import assert_agrees
 from torch import Tensor
 from typing_extensions import override
 
+from combinations import Case, combinations
 from fastweights import FEATURE_MAPS, UPDATE_RULES, FeatureMap
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -69,8 +69,8 @@ def test_a_rule_in_the_table_is_held_against_its_definition(
 
 def test_a_wrong_rule_in_the_table_is_noticed(example: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     class Wrong(example["FadingRule"]):  # type: ignore[misc]
-        def coefficients(self, keys: Tensor, strengths: Tensor, overlaps: Tensor | None = None) -> Any:
-            return super().coefficients(keys, strengths, overlaps)._replace(decay=None)
+        def coefficients(self, keys: Tensor, gates: Any, overlaps: Tensor | None = None) -> Any:
+            return super().coefficients(keys, gates, overlaps)._replace(decay=None)
 
     monkeypatch.setitem(UPDATE_RULES, "wrong", Wrong)
     found = [combination for combination in combinations() if type(combination.rule) is Wrong]

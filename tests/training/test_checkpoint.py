@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from fastweights.files import Disk
 from fastweights.runs.checkpoint import (
     FILES,
     Checkpoint,
@@ -22,7 +23,6 @@ from fastweights.runs.checkpoint import (
     save_checkpoint,
     set_aside,
 )
-from fastweights.files import Disk
 
 MUTATIONS = 1200
 

@@ -14,13 +14,13 @@ from torch.nn.functional import cross_entropy
 
 from fastweights.data.text.segments import SegmentStream
 from fastweights.feature_maps import EluPlusOne
-from fastweights.models.attention_choice import FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.attention import FastWeightAttentionConfig, RelativeAttentionConfig, SoftmaxAttentionConfig
 from fastweights.models.language_model import LanguageModel
 from fastweights.runs.checkpoint import load_checkpoint, newest_checkpoint
-from fastweights.training.config import TrainingConfig, Upkeep
 from fastweights.runs.directory import RunDirectory
+from fastweights.training.config import TrainingConfig, Upkeep
 
-PLAIN = replace(MODEL, dropout=0.0, attention=FastWeightChoice(feature_map=EluPlusOne()))
+PLAIN = replace(MODEL, dropout=0.0, attention=FastWeightAttentionConfig(feature_map=EluPlusOne()))
 
 
 def last(path: Path) -> dict[str, bytes]:
@@ -191,7 +191,7 @@ def test_random_features_are_redrawn_each_step_but_not_under_a_carried_state(tmp
 
 
 def test_transformer_xl_carries_its_memory_across_a_restart(tmp_path: Path) -> None:
-    model = replace(MODEL, attention=RelativeChoice(memory_length=12))
+    model = replace(MODEL, attention=RelativeAttentionConfig(memory_length=12))
     training = replace(TRAINING, steps=9)
     train(tmp_path / "whole", training, model=model)
     train(tmp_path / "parts", training, model=model, upkeep=Upkeep(save_every_steps=5, keep_checkpoints=9))
@@ -204,7 +204,7 @@ def test_transformer_xl_carries_its_memory_across_a_restart(tmp_path: Path) -> N
 
 def test_softmax_cannot_carry_its_state(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="would grow without bound"):
-        train(tmp_path, TRAINING, model=replace(MODEL, attention=SoftmaxChoice()))
+        train(tmp_path, TRAINING, model=replace(MODEL, attention=SoftmaxAttentionConfig()))
 
 
 def test_bfloat16_trains_and_resumes_to_the_same_bits(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ import torch
 from tiny_run import TRAINING, losses, rows, train, trainer
 
 from fastweights.runs.checkpoint import newest_checkpoint
+from fastweights.runs.directory import RunDirectory
 from fastweights.training.config import Upkeep
 from fastweights.training.loop import NotFiniteError, Trainer
-from fastweights.runs.directory import RunDirectory
 
 
 class Poison:

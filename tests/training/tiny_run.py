@@ -20,12 +20,12 @@ import torch
 
 from fastweights.evaluation.perplexity import CarriedState, evaluate
 from fastweights.feature_maps import Favor
-from fastweights.models.attention_choice import FastWeightChoice
+from fastweights.models.attention import FastWeightAttentionConfig
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
+from fastweights.runs.directory import RunDirectory
 from fastweights.training.config import TrainingConfig, Upkeep
 from fastweights.training.distributed import World
 from fastweights.training.loop import Hooks, Outcome, Trainer
-from fastweights.runs.directory import RunDirectory
 
 VOCABULARY = 40
 MODEL = LanguageModelConfig(
@@ -34,7 +34,7 @@ MODEL = LanguageModelConfig(
     num_heads=2,
     num_layers=2,
     feed_forward_dim=24,
-    attention=FastWeightChoice(feature_map=Favor(num_features=4)),
+    attention=FastWeightAttentionConfig(feature_map=Favor(num_features=4)),
     positions=False,
     dropout=0.2,
     cutoffs=(10,),

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from combinations import MORE, relative_error
-from equations import dot, linear_recurrence, step_of
 from torch import Tensor
 
+from combinations import MORE, relative_error
+from equations import dot, linear_recurrence, step_of
 from fastweights.update_rules import (
     UPDATE_RULES,
     DeltaRule,
@@ -34,7 +34,7 @@ def test_a_step_is_the_equation(rule: UpdateRule) -> None:
     actual = expected = (problems := problem())[0]
     _, keys, values, strengths, before = problems
     for t in range(keys.shape[2]):
-        now = (keys[:, :, t], values[:, :, t], strengths[:, :, t], before[:, :, t])
+        now = (keys[:, :, t], values[:, :, t], {"beta": strengths[:, :, t]}, before[:, :, t])
         actual, expected = rule.step(actual, *now), step_of(rule)(expected, *now)
         assert relative_error(actual, expected) <= 1e-14
 
@@ -42,10 +42,11 @@ def test_a_step_is_the_equation(rule: UpdateRule) -> None:
 @pytest.mark.parametrize("rule", LINEAR, ids=str)
 def test_the_coefficients_say_what_the_step_says(rule: LinearRule) -> None:
     weights, keys, values, strengths, before = problem()
-    erase, write, decay = rule.coefficients(keys, strengths, dot(before, keys))
-    _, expected = linear_recurrence(keys, keys, values, erase, write, weights, decay)
+    erase, write, *others = rule.coefficients(keys, {"beta": strengths}, dot(before, keys))
+    _, expected = linear_recurrence(keys, keys, values, erase, write, weights, *others)
     for t in range(keys.shape[2]):
-        weights = rule.step(weights, keys[:, :, t], values[:, :, t], strengths[:, :, t], before[:, :, t])
+        now = {"beta": strengths[:, :, t]}
+        weights = rule.step(weights, keys[:, :, t], values[:, :, t], now, before[:, :, t])
     assert relative_error(weights, expected) <= 1e-13
 
 
@@ -53,7 +54,7 @@ def test_the_coefficients_say_what_the_step_says(rule: LinearRule) -> None:
 def test_a_step_is_differentiable(rule: UpdateRule) -> None:
     weights, keys, values, strengths, before = problem(2)
     inputs = [x[:1, :1].requires_grad_() for x in (weights, keys[:, :, 1], values[:, :, 1], strengths[:, :, 1])]
-    assert torch.autograd.gradcheck(lambda *given: rule.step(*given, before[:1, :1, 1]), inputs)
+    assert torch.autograd.gradcheck(lambda w, k, v, beta: rule.step(w, k, v, {"beta": beta}, before[:1, :1, 1]), inputs)
 
 
 def vector(*entries: float) -> Tensor:
@@ -82,14 +83,14 @@ WORKED = [
 
 @pytest.mark.parametrize(("rule", "normaliser", "expected"), WORKED)
 def test_one_write_by_hand(rule: UpdateRule, normaliser: Tensor | None, expected: Tensor) -> None:
-    half = torch.tensor([[0.5]], dtype=torch.float64)
+    half = {"beta": torch.tensor([[0.5]], dtype=torch.float64)}
     actual = rule.step(OLD, vector(0.0, 1.0), vector(4.0, 3.0), half, normaliser)
     assert relative_error(actual, expected) <= 1e-15
 
 
 def test_the_clamp_leaves_small_weights_alone() -> None:
     small = OLD / 100
-    no_strength = torch.zeros(1, 1, dtype=torch.float64)
+    no_strength = {"beta": torch.zeros(1, 1, dtype=torch.float64)}
     actual = FastWeightMemoryRule().step(small, vector(0.0, 1.0), vector(4.0, 3.0), no_strength)
     assert torch.equal(actual, small)
 

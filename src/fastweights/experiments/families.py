@@ -9,7 +9,7 @@ from typing import Any
 
 from fastweights.config import ConfigCodec, unknown
 from fastweights.experiments import EXPERIMENTS, shown_modules
-from fastweights.models.attention_choice import REGISTRIES
+from fastweights.models.attention import REGISTRIES
 from fastweights.training.run import Run, RunCodec
 from fastweights.training.task import TaskConfig
 

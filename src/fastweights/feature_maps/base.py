@@ -7,6 +7,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fastweights.kernels.features import MapKernel
 from fastweights.shapes import Features, Projection, Vectors
 
 
@@ -28,8 +29,8 @@ class FeatureMap(ABC):
     def __call__(self, x: Vectors) -> Features:
         """Map the last dimension of `x`."""
 
-    def sum_normalised(self, x: Vectors) -> Features | None:
-        """φ(x) / Σ_j φ(x)_j in one pass, if the map has a kernel for it; None where it takes separate passes."""
+    def kernel(self, key_dim: int) -> MapKernel | None:
+        """The compiled form of the map, for `kernels.features.fused_features`; None if it has none."""
         return None
 
 

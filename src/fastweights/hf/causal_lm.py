@@ -13,6 +13,7 @@ from typing_extensions import override
 
 from fastweights.hf.cache import FastWeightCache
 from fastweights.hf.configuration import FastWeightConfig
+from fastweights.memory import LayerState
 from fastweights.models.language_model import LanguageModel
 
 IGNORED = {"cache_position", "token_type_ids"}
@@ -170,9 +171,13 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
 
 
 def _run(
-    model: LanguageModel, embedded: Tensor, states: list[Any] | None, mask: Tensor | None, record: list[Tensor] | None
-) -> tuple[Tensor, list[Any]]:
-    """`model.run`; a record gets what goes into each layer, then what comes out of the model."""
+    model: LanguageModel,
+    embedded: Tensor,
+    states: list[LayerState] | None,
+    mask: Tensor | None,
+    record: list[Tensor] | None,
+) -> tuple[Tensor, list[LayerState]]:
+    """`model.run`; appends to the record the input of each layer, then the output of the model."""
     if record is None:
         return model.run(embedded, states, mask)
     hooks = [block.register_forward_pre_hook(lambda _, inputs: record.append(inputs[0])) for block in model.blocks]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 from typing_extensions import override
 
-from fastweights.layers.softmax_loss import log_probabilities, softmax_losses
+from fastweights.layers.exact.softmax_loss import log_probabilities, softmax_losses
 from fastweights.shapes import Inputs
 
 Tokens = Int[Tensor, "b t"]

@@ -1,5 +1,8 @@
 """Running an update rule over a sequence: the operator, its backends, normalisations and the state."""
 
+from fastweights.memory.backend import Backend, Call
+from fastweights.memory.choose import BACKENDS, BackendStatus, backends, choose_backend
+from fastweights.memory.layer_state import LayerState
 from fastweights.memory.normalise import (
     NORMALISATIONS,
     AttentionNormalisation,
@@ -8,22 +11,26 @@ from fastweights.memory.normalise import (
     Normalisation,
     SumNormalisation,
 )
-from fastweights.memory.run import Writes, run_rule
-from fastweights.memory.scan import BACKENDS, BackendStatus, backends, fast_weight_scan
+from fastweights.memory.run import WriteInputs, run_rule
+from fastweights.memory.scan import fast_weight_scan
 from fastweights.memory.state import FastWeightState
 
 __all__ = [
     "BACKENDS",
     "NORMALISATIONS",
     "AttentionNormalisation",
+    "Backend",
     "BackendStatus",
+    "Call",
     "FastWeightState",
     "L2Normalisation",
+    "LayerState",
     "NoNormalisation",
     "Normalisation",
     "SumNormalisation",
-    "Writes",
+    "WriteInputs",
     "backends",
+    "choose_backend",
     "fast_weight_scan",
     "run_rule",
 ]

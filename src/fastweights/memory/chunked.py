@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from fastweights.shapes import Keys, Queries, Strengths, Values, Weights
+from fastweights.memory.backend import Call
+from fastweights.shapes import Keys, PerKey, PerStep, Queries, Values, Weights
 
 CHUNK = 64
 """Steps per chunk. Every chunk is filled up to this size with steps that do nothing, so that sequences which differ
@@ -23,19 +24,27 @@ def unavailable() -> str | None:
     return None
 
 
-def cannot_serve(device: torch.device, dtype: torch.dtype) -> str | None:
-    """Why this backend cannot serve tensors of this kind; None if it can."""
-    return None
+def cannot_serve(call: Call) -> str | None:
+    """Why this backend cannot serve the call; None if it can."""
+    if call.decay == "channel":
+        return "it takes one decay per head and step, got one for each component of the keys"
+    return "it looks up with the keys, got lookups of their own" if call.lookups else None
+
+
+def suits(call: Call) -> bool:
+    """False for a single step, for which most of a chunk would be filling."""
+    return call.steps > 1
 
 
 def scan(
     queries: Queries,
     keys: Keys,
     values: Values,
-    erase: Strengths,
-    write: Strengths,
+    erase: PerStep,
+    write: PerStep,
     weights: Weights,
-    decay: Strengths | None,
+    decay: PerStep | PerKey | None = None,
+    lookups: Keys | None = None,
     chunk: int = CHUNK,
 ) -> tuple[Values, Weights]:
     """W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t."""
@@ -115,7 +124,7 @@ class _Chunks(torch.autograd.Function):
             system = _times(product.between, a * (k @ k.mT))
             attention = _times(product.between, (q @ k.mT).tril())
             target = b * values[:, c] - a * _times(product.from_start, k @ state)
-            # Only the strict lower triangle of the system is looked at; its diagonal counts as ones.
+            # The solver reads only the strict lower triangle of the system and takes its diagonal as ones.
             u = torch.linalg.solve_triangular(system, target, upper=False, unitriangular=True)
             starts[:, c], corrections[:, c] = state, u
             reads[:, c] = _times(product.from_start, q @ state) + attention @ u

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.layers.overflow import gradients_unwatched
+from fastweights.layers.exact.overflow import gradients_unwatched
 from fastweights.training.carried_state import States, all_finite
 from fastweights.training.config import TrainingConfig
 from fastweights.training.distributed import Processes

@@ -111,7 +111,7 @@ class Trainer:
                     last_save = time.monotonic()
                 if reason or stopping:
                     return Ending(reason, signals.received, self.progress)
-                self._train_step()
+                self.train_step()
 
     @property
     def progress(self) -> TrainingProgress:
@@ -134,7 +134,7 @@ class Trainer:
         due = step > 0 and (step % self.config.evaluate_every == 0 or step == self.config.steps)
         return due and self.progress.evaluated_step != step
 
-    def _train_step(self) -> None:
+    def train_step(self) -> None:
         """Update the weights once, or not at all if anything about the step is not finite."""
         state, progress, step = self.state, self.progress, self.progress.step
         rate = self.rates(step + 1)

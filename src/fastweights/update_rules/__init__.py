@@ -3,6 +3,7 @@
 from fastweights.update_rules.base import Coefficients, LinearRule, UpdateRule
 from fastweights.update_rules.delta_rule import DeltaRule
 from fastweights.update_rules.fast_weight_memory import FastWeightMemoryRule
+from fastweights.update_rules.gates import Gate, WriteStrength
 from fastweights.update_rules.normalised_delta import NormalisedDeltaRule
 from fastweights.update_rules.programmer import ProgrammerRule
 from fastweights.update_rules.sum_rule import SumRule
@@ -20,9 +21,11 @@ __all__ = [
     "Coefficients",
     "DeltaRule",
     "FastWeightMemoryRule",
+    "Gate",
     "LinearRule",
     "NormalisedDeltaRule",
     "ProgrammerRule",
     "SumRule",
     "UpdateRule",
+    "WriteStrength",
 ]

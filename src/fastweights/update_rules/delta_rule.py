@@ -5,8 +5,9 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from fastweights.shapes import Key, Keys, Normaliser, Strength, Strengths, Value, Weights
+from fastweights.shapes import Gates, Key, Keys, Normaliser, PerStep, StepGates, Value, Weights
 from fastweights.update_rules.base import Coefficients, LinearRule, outer, retrieve
+from fastweights.update_rules.gates import BETA, Gate
 from fastweights.update_rules.normalised_delta import NormalisedDeltaRule
 
 
@@ -15,6 +16,7 @@ class DeltaRule(LinearRule):
     """W ← W + β (v - W k) ⊗ k."""
 
     equations: ClassVar[str] = "20-25"
+    gates: ClassVar[tuple[Gate, ...]] = (BETA,)
 
     @override
     def step(
@@ -22,15 +24,15 @@ class DeltaRule(LinearRule):
         weights: Weights,
         key: Key,
         value: Value,
-        strength: Strength,
+        gates: StepGates,
         normaliser: Normaliser | None = None,
     ) -> Weights:
         retrieved = retrieve(weights, key)
-        return weights + outer(strength[..., None] * (value - retrieved), key)
+        return weights + outer(gates["beta"][..., None] * (value - retrieved), key)
 
     @override
-    def coefficients(self, keys: Keys, strengths: Strengths, overlaps: Strengths | None = None) -> Coefficients:
-        return Coefficients(erase=strengths, write=strengths)
+    def coefficients(self, keys: Keys, gates: Gates, overlaps: PerStep | None = None) -> Coefficients:
+        return Coefficients(erase=gates["beta"], write=gates["beta"])
 
     @override
     def with_attention_normalisation(self) -> LinearRule:

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from fastweights.experiments.demo.tour import memory as memory_demo
 from fastweights.experiments.demo.memory import CHANGED, PICTURES, REPLACEMENT, RULES, WRITTEN, picture
+from fastweights.experiments.demo.tour import memory as memory_demo
 
 CHANGED_AT = list(WRITTEN).index(CHANGED)
 

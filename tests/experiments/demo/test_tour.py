@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-
-from fastweights.experiments import demo, language_model_demo
 from fastweights.cli.language_model import evaluate
-from fastweights.experiments.demo.language_model import Written
 from fastweights.cli.options import EvaluateOptions
 from fastweights.experiments.retrieval.execute import RetrievalRun
 from fastweights.experiments.runs import Records
+
+from fastweights.experiments import demo, language_model_demo
+from fastweights.experiments.demo.language_model import Written
 from fastweights.experiments.retrieval.bounds import rank_bound
 from fastweights.experiments.retrieval.series import feature_dim
 from fastweights.runs.record import Record

@@ -3,9 +3,9 @@
 import pytest
 
 from fastweights.experiments.language_models.claims import CLAIMS
-from fastweights.experiments.retrieval.outcomes import Outcomes
-from fastweights.experiments.ledger import SYNTHETIC_CLAIMS, ledger
 from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity
+from fastweights.experiments.ledger import SYNTHETIC_CLAIMS, ledger
+from fastweights.experiments.retrieval.outcomes import Outcomes
 
 BY_NAME = {claim.name: claim for claim in CLAIMS}
 

@@ -6,20 +6,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from fastweights.cli.options import TableOptions
+from fastweights.experiments.language_models.records import carry_out, context_of, load, name_of, perplexities, reaches
+from fastweights.runs.training_display import TrainingDisplay
 
 from fastweights.data.text.corpus import PUBLIC, Corpus, PublicCorpus, open_corpus
 from fastweights.data.text.tokenizers import Words
 from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import IndependentSegments, SlidingWindow
 from fastweights.experiments import language_model_records, tables
-from fastweights.cli.options import TableOptions
-from fastweights.experiments.language_models.records import carry_out, context_of, load, name_of, perplexities, reaches
+from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity
+from fastweights.experiments.language_models.presets import PRESETS
+from fastweights.experiments.language_models.tables import TABLES, perplexity_table, report, train_tables
 from fastweights.experiments.language_models.task import load_run, preset_run
 from fastweights.experiments.paper import paper_report
-from fastweights.experiments.language_models.tables import TABLES, perplexity_table, report, train_tables
-from fastweights.runs.training_display import TrainingDisplay
-from fastweights.experiments.language_models.presets import PRESETS
-from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity
 from fastweights.runs.record import exclusive, record_path, run_directory
 from fastweights.training.distributed import World
 

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from fastweights.reporting.claim import Claim
-from fastweights.experiments.retrieval.outcomes import Outcome, Outcomes, median, published
 from fastweights.experiments.ledger import SYNTHETIC_CLAIMS, disagreements, ledger
+from fastweights.experiments.retrieval.outcomes import Outcome, Outcomes, median, published
+from fastweights.reporting.claim import Claim
 
 BY_NAME: dict[str, Claim[Outcomes]] = {claim.name: claim for claim in SYNTHETIC_CLAIMS}
 

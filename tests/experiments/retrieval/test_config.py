@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from fastweights.experiments.retrieval.evaluation import PUBLISHED, TEXT, EvaluationProtocol
 from fastweights.experiments.retrieval.config import MODELS, RULES, RetrievalRun, preset
+from fastweights.experiments.retrieval.evaluation import PUBLISHED, TEXT, EvaluationProtocol
+from fastweights.experiments.retrieval.model import FastWeightRead, SoftmaxRead
 from fastweights.feature_maps import DPFP, Tanh
 from fastweights.memory import L2Normalisation, NoNormalisation, SumNormalisation
-from fastweights.experiments.retrieval.model import FastWeightRead, SoftmaxRead
 from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, NormalisedDeltaRule, SumRule
 
 PRESETS = [

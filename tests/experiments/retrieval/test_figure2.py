@@ -7,11 +7,11 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from fastweights.experiments.retrieval.execute import PUBLISHED, TEXT, RetrievalRun, preset
+from fastweights.experiments.runs import names_in_figures, outcomes
 
 from fastweights.experiments import FIGURES, figure2, figure3, figure4, figure5
 from fastweights.experiments.paper import figure_module, paper_report, save_figures, update_files
-from fastweights.experiments.retrieval.execute import PUBLISHED, TEXT, RetrievalRun, preset
-from fastweights.experiments.runs import names_in_figures, outcomes
 from fastweights.experiments.retrieval.outcomes import published
 from fastweights.runs.record import Record
 

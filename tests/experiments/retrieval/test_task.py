@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 import torch
-
-from fastweights.experiments.retrieval.execute import execute as retrieval
 from fastweights.experiments.retrieval.execute import RetrievalRun, execute, preset
-from fastweights.experiments.retrieval.task import Progress, Training
+from fastweights.experiments.retrieval.execute import execute as retrieval
+
 from fastweights.experiments.retrieval.model import FastWeightRead
+from fastweights.experiments.retrieval.task import Progress, Training
 
 TINY = replace(preset("overwriting", "dpfp1", "delta", 4), key_dim=8, evaluate_every=5, max_steps=30, stop_loss=0.0)
 

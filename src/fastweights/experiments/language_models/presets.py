@@ -11,7 +11,12 @@ from fastweights.experiments.language_models.config import LanguageModellingConf
 from fastweights.experiments.records import Records
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap
 from fastweights.memory import AttentionNormalisation, NoNormalisation
-from fastweights.models.attention_choice import AttentionChoice, FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.attention import (
+    AttentionConfig,
+    FastWeightAttentionConfig,
+    RelativeAttentionConfig,
+    SoftmaxAttentionConfig,
+)
 from fastweights.models.language_model import LanguageModelConfig
 from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run
@@ -64,16 +69,18 @@ SIZES: dict[str, Run] = {
 }
 
 
-def _sum(feature_map: FeatureMap) -> FastWeightChoice:
+def _sum(feature_map: FeatureMap) -> FastWeightAttentionConfig:
     """Linear Transformers divide by z·q (Eq. 19) and do not normalise keys; the delta rule does the opposite."""
-    return FastWeightChoice(feature_map, SumRule(), NoNormalisation(), AttentionNormalisation())
+    return FastWeightAttentionConfig(feature_map, SumRule(), NoNormalisation(), AttentionNormalisation())
 
 
-def _delta(feature_map: FeatureMap, attention_normalisation: AttentionNormalisation | None = None) -> FastWeightChoice:
-    return FastWeightChoice(feature_map, DeltaRule(), attention_normalisation=attention_normalisation)
+def _delta(
+    feature_map: FeatureMap, attention_normalisation: AttentionNormalisation | None = None
+) -> FastWeightAttentionConfig:
+    return FastWeightAttentionConfig(feature_map, DeltaRule(), attention_normalisation=attention_normalisation)
 
 
-def _models(size: Run) -> dict[str, tuple[AttentionChoice, bool, bool]]:
+def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
     """Every model of the tables: its attention, whether it has positions, and whether its memory is carried on."""
     assert isinstance(size.task, LanguageModellingConfig)
     key_dim = size.task.model.model_dim // size.task.model.num_heads
@@ -82,8 +89,8 @@ def _models(size: Run) -> dict[str, tuple[AttentionChoice, bool, bool]]:
     performer, wide = Favor(num_features=key_dim // 2), Favor(num_features=key_dim)
     normalised = AttentionNormalisation()
     return {
-        "transformer": (SoftmaxChoice(), True, False),
-        "transformer-xl": (RelativeChoice(size.task.segment_length), False, True),
+        "transformer": (SoftmaxAttentionConfig(), True, False),
+        "transformer-xl": (RelativeAttentionConfig(size.task.segment_length), False, True),
         "linear-sum": (_sum(linear), True, False),
         "linear-sum-nopos-carried": (_sum(linear), False, True),
         "linear-delta": (_delta(linear), True, False),

@@ -1,0 +1,81 @@
+// What one call of a kernel is made of, and what every instruction set offers. The fast-weight scan is
+//
+//   W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ        y_t = W_t q_t
+//
+// These structures are the C interface: callers fill them as a row of 64-bit integers (pointers included).
+#pragma once
+
+#include <cstdint>
+
+namespace fastweights {
+
+// b h t · with any distances, counted in elements; the last dimension is contiguous. `data` may be null where a tensor is optional.
+struct Sequence {
+    void* data;
+    std::int64_t batch, head, time;
+};
+
+struct ScanShape {
+    std::int64_t batch, heads, steps, key_dim, value_dim;
+    std::int64_t checkpoint_every;  // distance in steps between the states saved for the backward pass: a multiple of kChunk
+};
+
+constexpr std::int64_t kChunk = 16;  // steps that the backward pass treats as one
+
+struct ScanInputs {
+    Sequence queries, keys, values;  // b h t k, b h t k, b h t v
+    Sequence erase, write, decay;    // b h t; decay may be absent
+    void* weights;                   // b h v k, contiguous; zeros if absent
+};
+
+struct ScanForward {
+    ScanShape shape;
+    ScanInputs inputs;
+    Sequence reads;       // b h t v
+    void* final_weights;  // b h v k, contiguous
+    void* retrieved;      // b h t v, contiguous: g_t W_{t-1} k_t, for the backward pass; absent if no gradient is needed
+    void* checkpoints;    // b h n v k, contiguous: W after checkpoint_every, 2 checkpoint_every, ... < t steps; absent likewise
+};
+
+struct ScanBackward {
+    ScanShape shape;
+    ScanInputs inputs;
+    void *retrieved, *checkpoints;
+    Sequence grad_reads;                                    // b h t v
+    void* grad_final_weights;                               // b h v k, contiguous; zeros if absent
+    Sequence grad_queries, grad_keys, grad_values;          // as their inputs
+    Sequence grad_erase, grad_write, grad_decay;            // b h t; decay absent with its input
+    void* grad_weights;                                     // b h v k, contiguous
+};
+
+// A feature map of every row of x: φ(x), or φ(x) / Σ_j φ(x)_j. ELU+1 (features/elu.h) has nothing more to say.
+struct FeatureRows {
+    std::int64_t batch, heads, steps, input_dim;
+    std::int64_t divide_by_sum;  // 0 or 1
+    Sequence inputs;             // b h t d
+    Sequence features;           // b h t k: the result, or its gradient
+    Sequence grad_inputs;        // b h t d; absent in the forward pass
+};
+
+// DPFP (features/dpfp.h), k = 2dν.
+struct DpfpRows {
+    FeatureRows rows;
+    std::int64_t shifts;  // ν
+};
+
+// One head is cut into tiles of value columns (rows of W), which do not depend on each other.
+struct Kernels {
+    std::int64_t (*forward_tiles)(const ScanShape&);
+    std::int64_t (*forward_workspace)(const ScanShape&);  // bytes for each thread, aligned to 64
+    void (*forward)(const ScanForward&, std::int64_t batch, std::int64_t head, std::int64_t tile, void* workspace);
+    std::int64_t (*backward_workspace)(const ScanShape&, std::int64_t tile_columns);
+    // columns [first, first + columns) of one head; gradients that sum over columns are those of this tile alone
+    void (*backward)(const ScanBackward&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t columns,
+                     void* workspace);
+    // steps [first, first + count) of one head
+    std::int64_t (*dpfp_workspace)(const DpfpRows&);
+    void (*dpfp)(const DpfpRows&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t count, void* workspace);
+    void (*elu_plus_one)(const FeatureRows&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t count);
+};
+
+}  // namespace fastweights

@@ -1,0 +1,78 @@
+"""A single step without gradients, as in generation, the shortest way: the library looks at the tensors itself.
+
+Through the dispatcher, or from Python, looking at the tensors takes several times as long as the step.
+"""
+
+import ctypes
+
+import torch
+from torch import Tensor
+
+from fastweights.kernels.native import library
+
+
+def _exchange() -> int | None:
+    """Where torch keeps the functions by which a C library reads its tensors (DLPack 1.x); None if it has none."""
+    capsule = getattr(Tensor, "__dlpack_c_exchange_api__", None)
+    if capsule is None:
+        return None
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.argtypes, pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
+    address = pointer(capsule, b"dlpack_exchange_api")
+    return address if ctypes.c_uint32.from_address(address).value == 1 else None
+
+
+def _load() -> "ctypes._NamedFuncPointer | None":
+    if library.unavailable() is not None or _EXCHANGE is None:
+        return None
+    # PyDLL: the library calls functions of torch that need the interpreter's lock.
+    step = ctypes.PyDLL(library.load()._name).fastweights_step
+    objects = [ctypes.py_object] * 8
+    step.argtypes = [ctypes.c_void_p, ctypes.c_int64, *objects, ctypes.c_int, ctypes.py_object]
+    return step
+
+
+_EXCHANGE = _exchange()
+_step = _load()
+
+
+def step(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor | None,
+    decay: Tensor | None,
+) -> tuple[Tensor, Tensor] | None:
+    """Read and weights after a sequence of one; None where only the long way, which says what is wrong, will do."""
+    inputs = (queries, keys, values, erase, write, weights, decay)
+    if (
+        weights is None
+        or _step is None
+        or library.unavailable() is not None
+        or library.needs_dispatcher(inputs)
+        or keys.dim() != 4
+        or keys.shape[2] != 1
+        or (torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs))
+    ):
+        return None
+    reads, final = torch.empty_like(values), torch.empty_like(weights)
+    try:
+        taken = _step(
+            _EXCHANGE,
+            torch.get_num_threads(),
+            queries,
+            keys,
+            values,
+            erase,
+            write,
+            weights,
+            reads,
+            final,
+            decay is not None,
+            decay,
+        )
+    except (BufferError, RuntimeError):  # tensors that DLPack has no words for
+        return None
+    return (reads, final) if taken else None

@@ -1,0 +1,45 @@
+"""Attention to a source sequence that was written into a fast-weight memory."""
+
+from typing_extensions import override
+
+from fastweights.layers.attention.memory_attention import MemoryAttention
+from fastweights.layers.exact.batch_invariant_linear import BatchInvariantLinear
+from fastweights.layers.exact.padding import with_steps, without_padding
+from fastweights.memory import FastWeightState
+from fastweights.shapes import Inputs, Mask
+
+
+class FastWeightCrossAttention(MemoryAttention):
+    """k, v, g = W s  write the memory,  q = W x  read it: a source sequence s attended to by another one, x.
+
+    `write(source)` makes the state once; every `forward(x, state)` then reads it and leaves it as it is.
+    """
+
+    @override
+    def _add_projections(self) -> None:
+        self._dims = [self.key_dim, self.value_dim, *self.gate_dims]
+        self.source_projection = BatchInvariantLinear(self.model_dim, self.num_heads * sum(self._dims), bias=False)
+        self.query_projection = BatchInvariantLinear(self.model_dim, self.num_heads * self.key_dim, bias=False)
+
+    def write(self, source: Inputs, state: FastWeightState | None = None, mask: Mask | None = None) -> FastWeightState:
+        """Write a source sequence, or a further piece of it, into the memory."""
+        state = self._start(source, mask, state)
+        source = without_padding(source, mask)
+        keys, values, *gate_logits = self._split(self.source_projection(source), *self._dims)
+        writes = self._writes(keys, values, gate_logits, mask)
+        return self._run(writes, writes.keys, state, source, causal=True)[1]
+
+    @override
+    def forward(
+        self, x: Inputs, state: FastWeightState | None = None, mask: Mask | None = None
+    ) -> tuple[Inputs, FastWeightState]:
+        if state is None:
+            raise ValueError("state: cross-attention reads a memory that `write(source)` made; got None")
+        state = self._start(x, mask, state)
+        real = without_padding(x, mask)
+        (queries,) = self._split(self.query_projection(real), self.key_dim)
+        nothing = queries.new_zeros(x.shape[0], 0, self.num_heads * sum(self._dims))
+        keys, values, *gate_logits = self._split(nothing, *self._dims)
+        writes = self._writes(keys, values, gate_logits, None)
+        y, state = self._run(writes, self.mapping(queries)[0], state, real, causal=False)
+        return with_steps(y, x.shape[1]), state

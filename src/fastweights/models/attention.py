@@ -1,0 +1,82 @@
+"""The attention of a model as a value: a configuration names it and a model builds it, once for every layer."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from torch import nn
+from typing_extensions import override
+
+from fastweights.config import Registries
+from fastweights.feature_maps import DPFP, FEATURE_MAPS, FeatureMap
+from fastweights.layers import FastWeightAttention, SoftmaxAttention
+from fastweights.layers.attention.relative import RelativeAttention
+from fastweights.memory import NORMALISATIONS, AttentionNormalisation, Normalisation, SumNormalisation
+from fastweights.update_rules import UPDATE_RULES, DeltaRule, UpdateRule
+
+
+@dataclass(frozen=True)
+class AttentionConfig(ABC):
+    """The attention of every layer of a model."""
+
+    @abstractmethod
+    def build(self, model_dim: int, num_heads: int) -> nn.Module:
+        """A layer with `forward(x, state, mask) -> (y, state)` and `initial_state(batch)`."""
+
+
+@dataclass(frozen=True)
+class FastWeightAttentionConfig(AttentionConfig):
+    """A fast-weight memory: map, rule and normalisations; reads are scaled by 1/√d_key as in the published models."""
+
+    feature_map: FeatureMap = DPFP(nu=1)  # noqa: RUF009  a frozen value
+    update_rule: UpdateRule = DeltaRule()  # noqa: RUF009
+    normalisation: Normalisation = SumNormalisation()  # noqa: RUF009
+    attention_normalisation: AttentionNormalisation | None = None
+    backend: str = "auto"
+
+    @override
+    def build(self, model_dim: int, num_heads: int) -> nn.Module:
+        return FastWeightAttention(
+            model_dim,
+            num_heads,
+            feature_map=self.feature_map,
+            update_rule=self.update_rule,
+            normalisation=self.normalisation,
+            attention_normalisation=self.attention_normalisation,
+            read_scale=(model_dim // num_heads) ** -0.5,
+            backend=self.backend,
+        )
+
+
+@dataclass(frozen=True)
+class SoftmaxAttentionConfig(AttentionConfig):
+    """Softmax attention: the standard Transformer."""
+
+    @override
+    def build(self, model_dim: int, num_heads: int) -> nn.Module:
+        return SoftmaxAttention(model_dim, num_heads)
+
+
+@dataclass(frozen=True)
+class RelativeAttentionConfig(AttentionConfig):
+    """Relative attention with a memory of hidden vectors: Transformer-XL."""
+
+    memory_length: int = 384
+
+    @override
+    def build(self, model_dim: int, num_heads: int) -> nn.Module:
+        return RelativeAttention(model_dim, num_heads, memory_length=self.memory_length)
+
+
+ATTENTIONS: dict[str, type[AttentionConfig]] = {
+    "fast-weight": FastWeightAttentionConfig,
+    "softmax": SoftmaxAttentionConfig,
+    "relative": RelativeAttentionConfig,
+}
+
+REGISTRIES: Registries = {
+    FeatureMap: FEATURE_MAPS,
+    UpdateRule: UPDATE_RULES,
+    Normalisation: NORMALISATIONS,
+    AttentionConfig: ATTENTIONS,
+}
+"""What configurations name: maps, rules, normalisations and attentions."""
