@@ -1,7 +1,7 @@
 """What a training step and an evaluation of the synthetic experiments cost.
 
 A step is everything: drawing the data, forward, backward and Adam. That the model computes what its plain form does is
-tested in float64 in tests/models.
+tested in float64 in tests/experiments/retrieval.
 """
 
 from collections.abc import Callable
@@ -11,11 +11,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from fastweights.experiments.retrieval.execute import PROTOCOLS, preset
 
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.timing import Json, Times, stopwatch
-from fastweights.experiments.retrieval.evaluation import evaluate
+from fastweights.experiments.carry_out import SMALL_RUNS
+from fastweights.experiments.retrieval.evaluation import PROTOCOLS, evaluate
+from fastweights.experiments.retrieval.presets import preset
+from fastweights.experiments.retrieval.task import RetrievalTask
+from fastweights.runs.directory import RunDirectory
+from fastweights.training.loop import Trainer
 
 
 class SyntheticCase(NamedTuple):

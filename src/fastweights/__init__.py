@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         Relu,
         Tanh,
     )
+    from fastweights.experiments.load import load_run
     from fastweights.layers import (
         Block,
         FastWeightAttention,
@@ -89,9 +90,10 @@ __all__ = [
     "__version__",
     "backends",
     "fast_weight_scan",
+    "load_run",
 ]
 
-_PACKAGES = ("feature_maps", "update_rules", "memory", "layers")
+_PACKAGES = ("feature_maps", "update_rules", "memory", "layers", "experiments.load")
 
 
 # Hidden from type checkers, which would otherwise accept every misspelled name.

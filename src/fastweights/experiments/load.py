@@ -10,6 +10,8 @@ from fastweights.runs.directory import RunDirectory
 from fastweights.training.execute import load_model_of
 from fastweights.training.run import Run
 
+__all__ = ["load_run"]
+
 
 def load_run(path: Path | str, which: str = "best") -> tuple[nn.Module, Run, Checkpoint]:
     """The model of a run as it was at its best validation (`best`) or at its newest checkpoint (`newest`)."""
