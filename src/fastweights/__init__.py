@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fastweights.experiments.load import load_run
     from fastweights.feature_maps import (
         DPFP,
         FEATURE_MAPS,
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
         Relu,
         Tanh,
     )
-    from fastweights.experiments.load import load_run
     from fastweights.layers import (
         Block,
         FastWeightAttention,

@@ -1,16 +1,15 @@
 """The state of a fast-weight memory: its size does not grow with the sequence."""
 
 import hashlib
-import os
-import tempfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
+from fastweights.files import write_whole
 from fastweights.memory.layer_state import LayerState
 from fastweights.shapes import Normaliser, PerHead, Steps, Weights
 
@@ -69,15 +68,8 @@ class FastWeightState(LayerState):
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file; a file already there is replaced in one step or not at all."""
-        path = Path(path)
         tensors = {name: x.detach().contiguous() for name, x in self.tensors().items()}
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".partial")
-        os.close(handle)
-        try:
-            save_file(tensors, partial, metadata={"format": FORMAT, "sha256": _digest(tensors)})
-            os.replace(partial, path)
-        finally:
-            Path(partial).unlink(missing_ok=True)
+        write_whole(Path(path), save(tensors, metadata={"format": FORMAT, "sha256": _digest(tensors)}))
 
     @classmethod
     def load(cls, path: str | Path, device: torch.device | str = "cpu") -> "FastWeightState":
