@@ -57,8 +57,10 @@ class Display:
             yield
             return
         with Live(Text(""), console=self.console, refresh_per_second=4, transient=True) as self.live:
-            yield
-        self.live = None
+            try:
+                yield
+            finally:
+                self.live = None
 
     def update(self, status: RunStatus) -> None:
         """Show where a training run is."""

@@ -98,6 +98,7 @@ class Trainer:
 
             self.state.resume(lambda rows: self.task.initial_states(self.model, rows), self.hooks.say)
             start_training(self.loss)
+            self.watch.restart()
             started, before = time.monotonic(), self.progress.seconds
             last_save = started
             while True:
@@ -221,7 +222,7 @@ class Trainer:
             if self.processes.first:
                 self.hooks.say(f"step {self.progress.step}: no validation loss, {error}")
         start_training(self.loss)
-        self.watch.pause()
+        self.watch.restart()
         if self.processes.any_of(evaluation is None)[0] or evaluation is None:
             return False
         metrics = {name: x if math.isfinite(x) else None for name, x in evaluation.metrics.items()}
@@ -241,4 +242,4 @@ class Trainer:
             # A broken model is not saved; the run goes on, and resumes from the last checkpoint before it broke.
             if self.policy.when_not_finite != "continue":
                 raise
-        self.watch.pause()
+        self.watch.restart()

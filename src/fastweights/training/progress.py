@@ -75,17 +75,18 @@ class Stopwatch:
         """Note the end of a step that processed so many units."""
         self.laps.append((time.monotonic(), units))
 
-    def pause(self) -> None:
-        """Leave out what happens until the next lap: evaluation, saving."""
+    def restart(self) -> None:
+        """Measure from here on: what came before, such as an evaluation, does not count."""
         self.laps.clear()
+        self.lap(0)
 
     def units_per_second(self) -> float:
-        """The rate over the window; 0 before there are two laps."""
+        """The rate over the window; 0 before the first step."""
         units = sum(units for _, units in self.laps) - (self.laps[0][1] if self.laps else 0)
         return units * self.steps_per_second() / (len(self.laps) - 1) if len(self.laps) > 1 else 0.0
 
     def steps_per_second(self) -> float:
-        """Steps over the window; 0 before there are two laps."""
+        """Steps over the window; 0 before the first one."""
         if len(self.laps) < 2:
             return 0.0
         return (len(self.laps) - 1) / max(self.laps[-1][0] - self.laps[0][0], 1e-9)

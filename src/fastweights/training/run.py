@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fastweights.config import ConfigCodec
+from fastweights.config import ConfigCodec, unknown
 from fastweights.training.config import TrainingConfig
 from fastweights.training.stopping import Stopping
 from fastweights.training.task import TaskConfig
@@ -68,11 +68,16 @@ class RunCodec:
 def _with_path(change: str, run: Run) -> str:
     """The change with the path of its field from the run on, however it was written."""
     path, equals, text = change.partition("=")
+    if not equals:
+        return change
     for old, new in run.task.moved.items():
         if path == old or path.startswith(f"{old}."):
             return f"{new}{path[len(old) :]}{equals}{text}"
-    known = run.task.__dataclass_fields__
-    return f"task.{change}" if path.partition(".")[0] in known else change
+    first, of_task, of_run = path.partition(".")[0], run.task.__dataclass_fields__, run.__dataclass_fields__
+    if first not in {**of_task, **of_run}:
+        earlier = (old.partition(".")[0] for old in run.task.moved)
+        raise ValueError(f"--set: {unknown('field', first, dict.fromkeys([*of_task, *of_run, *earlier]))}")
+    return f"task.{change}" if first in of_task else change
 
 
 def _leaves(plain: Mapping[str, Any], paths: Iterable[str]) -> list[tuple[str, Any]]:

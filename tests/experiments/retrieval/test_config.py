@@ -1,113 +1,118 @@
-"""A run as a value: presets as specified, JSON and back, names, and errors that say what is possible."""
+"""A retrieval run as a value: JSON and back, a digest of everything that counts, errors that say what is possible."""
 
 import json
-from dataclasses import replace
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from fastweights.experiments.retrieval.config import MODELS, RULES, RetrievalRun, preset
-from fastweights.experiments.retrieval.evaluation import PUBLISHED, TEXT, EvaluationProtocol
-from fastweights.experiments.retrieval.model import FastWeightRead, SoftmaxRead
-from fastweights.feature_maps import DPFP, Tanh
-from fastweights.memory import L2Normalisation, NoNormalisation, SumNormalisation
-from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, NormalisedDeltaRule, SumRule
+from fastweights.experiments.families import codec
+from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED, AS_WRITTEN
+from fastweights.experiments.retrieval.names import MODELS, RULES
+from fastweights.experiments.retrieval.presets import preset
+from fastweights.training.run import Run
 
 PRESETS = [
     preset(setting, model, rule, 40, protocol=protocol)
     for setting in ("capacity", "overwriting")
     for model in MODELS
     for rule in RULES
-    for protocol in (TEXT, PUBLISHED)
+    for protocol in (AS_WRITTEN, AS_PUBLISHED)
 ]
+CHANGES = {
+    "task.setting": "overwriting",
+    "task.num_keys": 41,
+    "task.attention.feature_map": {"name": "dpfp", "nu": 2},
+    "task.attention.update_rule": "sum",
+    "task.attention.normalisation": "l2",
+    "task.attention.attention_normalisation": True,
+    "task.attention.epsilon": 1e-5,
+    "task.attention.clamp_first_write": True,
+    "task.key_dim": 32,
+    "task.protocol": "published",
+    "training.steps": 10,
+    "training.batch_size": 16,
+    "training.learning_rate": 2e-3,
+    "training.schedule": "cosine",
+    "training.warmup_steps": 7,
+    "training.clip_norm": 1.0,
+    "training.accumulation": 2,
+    "training.precision": "bfloat16",
+    "training.log_every": 10,
+    "training.evaluate_every": 50,
+    "training.seed": 2,
+    "stopping.target": 0.01,
+    "stopping.patience": 5,
+}
+EARLIER = {
+    "setting": "overwriting",
+    "num_keys": 40,
+    "attention": {
+        "name": "fast-weights",
+        "feature_map": {"name": "dpfp", "nu": 2},
+        "update_rule": {"name": "sum"},
+        "normalisation": {"name": "none"},
+        "attention_normalisation": True,
+        "epsilon": 1e-06,
+        "clamp_first_write": False,
+    },
+    "key_dim": 64,
+    "learning_rate": 0.001,
+    "batch_size": 32,
+    "seed": 3,
+    "evaluate_every": 100,
+    "patience": 11,
+    "stop_loss": 0.001,
+    "max_steps": 100000,
+    "protocol": {"sequences": 20, "length": "S", "max_queries": 200, "average": "chunks", "redraw": True},
+}
+"""A configuration as version 0.1 wrote it."""
+
+
+def digest(run: Run) -> str:
+    return codec().name(run).rpartition("-")[2]
 
 
 @pytest.mark.parametrize("run", PRESETS, ids=lambda run: run.slug)
-def test_json_and_back(run: RetrievalRun) -> None:
-    plain = json.loads(json.dumps(run.to_dict(), allow_nan=False))
-    again = RetrievalRun.from_dict(plain)
+def test_json_and_back(run: Run) -> None:
+    plain = json.loads(json.dumps(codec().to_plain(run), allow_nan=False))
+    again = codec().from_plain(plain)
     assert again == run
     assert hash(again) == hash(run)
-    assert (again.digest, again.slug) == (run.digest, run.slug)
+    assert codec().name(again) == codec().name(run)
+    assert again.preset == run.preset
 
 
 def test_different_runs_have_different_names() -> None:
     runs = set(PRESETS)
-    assert len({run.digest for run in runs}) == len(runs)
+    assert len({digest(run) for run in runs}) == len(runs)
     assert len({run.slug for run in runs}) == len(runs)
+
+
+def leaves(plain: dict[str, Any], where: str = "") -> Iterator[str]:
+    """The paths of all fields; those of the read one by one, those of its parts and of the protocol as a whole."""
+    for name, value in plain.items():
+        path = f"{where}{name}"
+        if path in ("task", "training", "stopping", "task.attention"):
+            yield from leaves(value, f"{path}.")
+        elif name not in ("name", "preset"):
+            yield path
 
 
 def test_every_field_counts_in_the_digest() -> None:
     run = preset("capacity", "dpfp1", "delta", 40)
-    changes = {
-        "setting": "overwriting",
-        "num_keys": 41,
-        "attention": FastWeightRead(DPFP(1), DeltaRule(), L2Normalisation()),
-        "key_dim": 32,
-        "learning_rate": 2e-3,
-        "batch_size": 16,
-        "seed": 2,
-        "evaluate_every": 50,
-        "patience": 5,
-        "stop_loss": 0.01,
-        "max_steps": 10,
-        "protocol": PUBLISHED,
-    }
-    assert changes.keys() == run.to_dict().keys()
-    digests = {replace(run, **{name: value}).digest for name, value in changes.items()}  # type: ignore[arg-type]
-    assert len(digests | {run.digest}) == len(changes) + 1
+    assert CHANGES.keys() == set(leaves(codec().to_plain(run)))
+    changed = [codec().changed(run, [f"{path}={json.dumps(value)}"]) for path, value in CHANGES.items()]
+    assert len({digest(other) for other in changed} | {digest(run)}) == len(CHANGES) + 1
 
 
 def test_the_digest_of_a_run_stays_the_same() -> None:
-    # Records are found by it: a change makes every record of the past a stranger.
-    assert preset("capacity", "dpfp1", "sum", 100).digest == "84b3fa42dcab"
+    # Folders and records are named by it: a change makes every run of the past a stranger to its folder.
+    assert digest(preset("capacity", "dpfp1", "sum", 100)) == "29525f1c5f0a"
 
 
-def test_presets_follow_the_specification() -> None:
-    assert preset("capacity", "dpfp2", "sum", 100, 7).attention == FastWeightRead(
-        DPFP(2), SumRule(), NoNormalisation(), attention_normalisation=True, epsilon=1e-6
-    )
-    assert preset("overwriting", "dpfp1", "delta", 20).attention == FastWeightRead(
-        DPFP(1), DeltaRule(), SumNormalisation(), attention_normalisation=False
-    )
-    run = preset("overwriting", "dpfp1", "delta", 20)
-    assert (run.key_dim, run.learning_rate, run.batch_size, run.seed) == (64, 1e-3, 32, 1)
-    assert (run.evaluate_every, run.patience, run.stop_loss, run.max_steps) == (100, 11, 0.001, 100_000)
-    assert run.protocol == EvaluationProtocol(20, "2S", None, "queries", False)
-    schlag = preset("overwriting", "tanh", "schlag2021", 20)
-    assert (schlag.learning_rate, schlag.batch_size) == (1e-4, 128)
-    assert schlag.attention == FastWeightRead(Tanh(), FastWeightMemoryRule(layer_norm=True), NoNormalisation())
-    with_dpfp = preset("overwriting", "dpfp1", "schlag2021-nolayernorm", 20)
-    assert (with_dpfp.learning_rate, with_dpfp.batch_size) == (1e-3, 32)
-    assert with_dpfp.attention.update_rule == FastWeightMemoryRule(layer_norm=False)  # type: ignore[attr-defined]
-    assert preset("capacity", "softmax", None, 20).attention == SoftmaxRead()
-
-
-@pytest.mark.parametrize(
-    ("run", "slug"),
-    [
-        (preset("capacity", "dpfp1", "sum", 100), "capacity-dpfp1-sum-S100-seed1"),
-        (preset("capacity", "softmax", None, 20, seed=3), "capacity-softmax-S20-seed3"),
-        (preset("overwriting", "tanh", "schlag2021", 40), "overwriting-tanh-schlag2021-S40-seed1"),
-        (
-            preset("capacity", "favor64-stabilised", "sum", 60, protocol=PUBLISHED),
-            "capacity-favor64-stabilised-sum-S60-published-seed1",
-        ),
-        (
-            RetrievalRun("capacity", 9, FastWeightRead(DPFP(7), DeltaRule(), L2Normalisation()), key_dim=16),
-            "capacity-dpfp7-delta-l2-S9-d16-seed1",
-        ),
-        (
-            RetrievalRun("capacity", 9, FastWeightRead(DPFP(1), NormalisedDeltaRule(), attention_normalisation=True)),
-            "capacity-dpfp1-normalised-delta-sum-attention-S9-seed1",
-        ),
-        (
-            RetrievalRun("capacity", 9, SoftmaxRead(), protocol=EvaluationProtocol(sequences=3)),
-            "capacity-softmax-S9-custom-seed1",
-        ),
-    ],
-)
-def test_readable_names(run: RetrievalRun, slug: str) -> None:
-    assert run.slug == slug
+def test_a_configuration_of_version_0_1_is_the_same_run() -> None:
+    assert codec().from_plain(EARLIER) == preset("overwriting", "dpfp2", "sum", 40, 3, AS_PUBLISHED)
 
 
 @pytest.mark.parametrize(
@@ -128,26 +133,47 @@ def test_readable_names(run: RetrievalRun, slug: str) -> None:
             "nu must be in 1 ... 2",
         ),
         ({"protocol": {"length": "3S"}}, "protocol.length: unknown value '3S'.*; possible: 2S, S"),
-        ({"batch_size": 0}, "batch_size: must be an integer of at least 1, got 0"),
-        ({"learning_rate": float("nan")}, "learning_rate: must be a finite number"),
+        ({"key_dim": 0}, "key_dim: must be an integer of at least 1, got 0"),
+        ({"name": "retreival"}, "unknown name 'retreival' .did you mean 'retrieval'.*; possible: retrieval"),
     ],
 )
 def test_bad_fields_are_named_with_what_is_possible(change: dict[str, object], message: str) -> None:
-    plain = {**preset("capacity", "dpfp1", "sum", 20).to_dict(), **change}
+    plain = codec().to_plain(preset("capacity", "dpfp1", "sum", 20))
     with pytest.raises(ValueError, match=message):
-        RetrievalRun.from_dict(plain)
+        codec().from_plain(plain | {"task": plain["task"] | change})
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch_size": 0}, "batch_size: expected at least 1, got 0"),
+        ({"learning_rate": float("nan")}, "learning_rate: expected a positive finite number"),
+        ({"seed": -1}, "seed: expected at least 0, got -1"),
+        ({"stpes": 3}, "training: unknown field 'stpes' .did you mean 'steps'"),
+    ],
+)
+def test_bad_training_is_named_with_what_is_possible(change: dict[str, object], message: str) -> None:
+    plain = codec().to_plain(preset("capacity", "dpfp1", "sum", 20))
+    with pytest.raises(ValueError, match=message):
+        codec().from_plain(plain | {"training": plain["training"] | change})
 
 
 @pytest.mark.parametrize("missing", ["setting", "num_keys", "attention"])
 def test_a_missing_field_is_named(missing: str) -> None:
-    plain = preset("capacity", "dpfp1", "sum", 20).to_dict()
-    del plain[missing]
+    plain = codec().to_plain(preset("capacity", "dpfp1", "sum", 20))
+    del plain["task"][missing]
     with pytest.raises(ValueError, match=missing):
-        RetrievalRun.from_dict(plain)
+        codec().from_plain(plain)
+    earlier = {name: value for name, value in EARLIER.items() if name != missing}
+    with pytest.raises(ValueError, match=missing):
+        codec().from_plain(earlier)
 
 
-def test_unknown_names_of_presets_are_refused() -> None:
-    with pytest.raises(ValueError, match=r"model: must be one of softmax, elu, .*, got 'lstm'"):
-        preset("capacity", "lstm", "sum", 20)
-    with pytest.raises(ValueError, match=r"rule: must be one of sum, delta, .*, got 'add'"):
-        preset("capacity", "elu", "add", 20)
+def test_long_runs_cost_more() -> None:
+    runs = [
+        preset("overwriting", "dpfp1", "schlag2021", 20),
+        *(preset("capacity", "favor512", "sum", size) for size in (140, 20)),
+        preset("capacity", "elu", "sum", 20),
+    ]
+    costs = [run.task.cost(run.training) for run in runs]
+    assert costs == sorted(costs, reverse=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fastweights.files import Disk
+from fastweights.files import FileSystem
 from fastweights.runs.checkpoint import (
     FILES,
     Checkpoint,
@@ -206,7 +206,7 @@ class Crash(BaseException):
     """The process is gone."""
 
 
-class FailingDisk(Disk):
+class FailingFileSystem(FileSystem):
     """Fails at the n-th operation: before it, or half-way through a write."""
 
     def __init__(self, at: int, error: BaseException) -> None:
@@ -253,7 +253,7 @@ def test_a_crash_at_any_operation_leaves_a_complete_checkpoint(tmp_path: Path, a
             save_checkpoint(folder, example(step), keep=3)
         wanted = example(3 if again else 4, best=1)
         try:
-            save_checkpoint(folder, wanted, keep=2, best=1, disk=FailingDisk(at, Crash()))
+            save_checkpoint(folder, wanted, keep=2, best=1, file_system=FailingFileSystem(at, Crash()))
         except Crash:
             found = newest_checkpoint(folder)
             assert not found.damaged
@@ -276,7 +276,9 @@ def test_an_error_of_the_disk_leaves_the_last_good_one_and_nothing_half_done(tmp
     save_checkpoint(tmp_path, example(1))
     for at in range(1, 9):
         with pytest.raises(OSError, match="No space left"):
-            save_checkpoint(tmp_path, example(2), disk=FailingDisk(at, OSError(28, "No space left on device")))
+            save_checkpoint(
+                tmp_path, example(2), file_system=FailingFileSystem(at, OSError(28, "No space left on device"))
+            )
         visible = [path.name for path in tmp_path.iterdir()]
         assert visible == ["step-000001"] or at == 8
         assert_same(newest_checkpoint(tmp_path).checkpoint, example(1))

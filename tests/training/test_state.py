@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from safetensors.torch import load, save
-from tiny_run import MODEL, TRAINING, train
+from tiny_run import MODEL, TASK, TRAINING, train
 
 from fastweights.runs.checkpoint import CheckpointError
 
@@ -23,7 +23,7 @@ def test_a_checkpoint_of_another_model_is_refused(tmp_path: Path) -> None:
     train(tmp_path, replace(TRAINING, steps=3))
     for other in (replace(MODEL, model_dim=32), replace(MODEL, num_layers=3)):
         with pytest.raises(CheckpointError, match="a checkpoint of another model"):
-            train(tmp_path, replace(TRAINING, steps=3), model=other)
+            train(tmp_path, replace(TRAINING, steps=3), task=replace(TASK, model=other))
 
 
 def test_a_checkpoint_of_another_run_is_refused_though_its_tensors_fit(tmp_path: Path) -> None:

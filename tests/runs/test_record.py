@@ -2,23 +2,23 @@
 
 import json
 import math
-import multiprocessing
-import time
 from pathlib import Path
 
 import pytest
 
+from fastweights.files import write_whole
+from fastweights.runs.directory import RunDirectory
 from fastweights.runs.record import (
-    LARGEST_RECORD,
     Record,
-    exclusive,
-    read_json,
+    is_number,
     read_record,
     read_records,
-    record_of_directory,
+    record_of,
     record_path,
+    rounded,
+    run_folder,
     thinned,
-    write_text,
+    write_record,
 )
 
 RECORD = Record(
@@ -31,14 +31,28 @@ RECORD = Record(
 
 def stored(folder: Path, text: str) -> Path:
     path = record_path(folder, "run")
-    write_text(path, text)
+    write_whole(path, text)
     return path
 
 
 def test_a_record_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    path = stored(tmp_path, RECORD.to_json())
+    path = write_record(tmp_path, "run", RECORD)
+    assert path == record_path(tmp_path, "run")
     assert read_record(path) == RECORD
     assert read_records(tmp_path) == {path: RECORD}
+
+
+def test_records_of_version_0_1_are_read_from_both_of_their_places(tmp_path: Path) -> None:
+    old = json.dumps(json.loads(RECORD.to_json()) | {"format": 1})
+    synthetic, language = record_path(tmp_path, "a"), record_path(tmp_path / "language-models", "b")
+    for path in (synthetic, language):
+        write_whole(path, old)
+    assert read_records(tmp_path) == {synthetic: RECORD, language: RECORD}
+
+
+def test_a_run_at_work_is_apart_from_the_records(tmp_path: Path) -> None:
+    write_whole(run_folder(tmp_path, "run") / "result.json", "{")
+    assert read_records(tmp_path) == {}
 
 
 def test_a_folder_without_records_has_none(tmp_path: Path) -> None:
@@ -55,7 +69,7 @@ def test_a_cut_off_record_is_refused(length: int, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "complaint"),
     [
-        ({"format": 2}, "not a record of format 1, its format is 2"),
+        ({"format": 3}, "not a record of format 2, its format is 3"),
         ({"config": []}, "should be objects"),
         ({"curve": {"step": [1, 2], "loss": [1]}}, "differ in length"),
         ({"curve": {"loss": ["<b>"]}}, "columns of numbers"),
@@ -70,23 +84,6 @@ def test_what_is_no_record_is_refused(change: dict[str, object], complaint: str,
         read_record(path)
 
 
-@pytest.mark.parametrize("text", ["[]", "3", "null", '"x"'])
-def test_json_that_is_no_object_is_refused(text: str, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="should hold an object"):
-        read_json(stored(tmp_path, text))
-
-
-def test_deep_and_huge_files_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="corrupted"):
-        read_json(stored(tmp_path, "[" * 100_000 + "]" * 100_000))
-    with pytest.raises(ValueError, match="no record"):
-        read_json(stored(tmp_path, " " * (LARGEST_RECORD + 1)))
-    path = tmp_path / "bytes.json"
-    path.write_bytes(b"\xff\xfe\x00{}")
-    with pytest.raises(ValueError, match="corrupted"):
-        read_json(path)
-
-
 def test_a_results_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     taken = tmp_path / "taken"
     taken.write_text("")
@@ -95,15 +92,35 @@ def test_a_results_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_directory_becomes_a_record(tmp_path: Path) -> None:
-    rows = [{"step": 100, "loss": 0.123456789}, {"step": 200, "loss": None}]
-    write_text(tmp_path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
-    write_text(tmp_path / "config.json", json.dumps({"learning_rate": 0.0012345678}))
-    write_text(tmp_path / "result.json", json.dumps({"best_loss": 0.123456789, "parts": {"text": math.pi}}))
-    write_text(tmp_path / "environment.json", "{}")
-    record = record_of_directory(tmp_path)
-    assert record.curve == {"step": [100, 200], "loss": [0.123457, None]}
-    assert record.result == {"best_loss": 0.123457, "parts": {"text": 3.14159}}
+    rows = [
+        {"step": 100, "loss": 0.123456789},
+        {"step": 150, "epoch": 0, "skipped": "the loss is nan"},
+        {"step": 200, "loss": None},
+        {"step": 200, "valid_loss": 0.5},
+    ]
+    write_whole(tmp_path / "metrics.jsonl", "".join(json.dumps(row) + "\n" for row in rows))
+    write_whole(tmp_path / "config.json", json.dumps({"learning_rate": 0.0012345678}))
+    write_whole(tmp_path / "result.json", json.dumps({"best_loss": 0.123456789, "parts": {"text": math.pi}}))
+    write_whole(tmp_path / "environment.json", "{}")
+    record = record_of(RunDirectory(tmp_path, owner=False), {"test": {"loss": 1 / 3}})
+    assert record.curve == {
+        "step": [100, 200, 200],
+        "loss": [0.123457, None, None],
+        "valid_loss": [None, None, 0.5],
+    }
+    assert record.result == {"best_loss": 0.123457, "parts": {"text": 3.14159}, "test": {"loss": 0.333333}}
     assert record.config == {"learning_rate": 0.0012345678}  # what decides the numbers is kept to the last digit
+
+
+def test_what_is_not_finite_becomes_null() -> None:
+    assert rounded({"a": math.nan, "b": {"c": math.inf}, "d": 1234567.0, "e": 3, "f": "x"}) == {
+        "a": None,
+        "b": {"c": None},
+        "d": 1234570.0,
+        "e": 3,
+        "f": "x",
+    }
+    assert [is_number(x) for x in (None, 1, 0.5, True, "1")] == [True, True, True, False, False]
 
 
 @pytest.mark.parametrize("length", [0, 1, 200, 201, 999, 1000])
@@ -115,32 +132,3 @@ def test_a_long_curve_is_thinned_but_keeps_its_ends(length: int) -> None:
     assert kept[-1:] == rows[-1:]
     assert [row["step"] for row in kept] == sorted(row["step"] for row in kept)
     assert length > 200 or kept == rows
-
-
-def test_writing_replaces_a_file_as_a_whole(tmp_path: Path) -> None:
-    path = tmp_path / "deep" / "file.txt"
-    write_text(path, "first")
-    write_text(path, "second")
-    assert path.read_text() == "second"
-    assert list(path.parent.iterdir()) == [path]
-
-
-def hold(directory: Path, holding: "multiprocessing.synchronize.Event") -> None:
-    with exclusive(directory) as owned:
-        assert owned
-        holding.set()
-        time.sleep(60)
-
-
-def test_a_directory_has_one_owner_and_a_killed_one_owns_nothing(tmp_path: Path) -> None:
-    context = multiprocessing.get_context("spawn")
-    holding = context.Event()
-    owner = context.Process(target=hold, args=(tmp_path, holding))
-    owner.start()
-    assert holding.wait(60)
-    with exclusive(tmp_path) as owned:
-        assert not owned
-    owner.kill()
-    owner.join()
-    with exclusive(tmp_path) as owned:
-        assert owned

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from fastweights.runs.directory import RunDirectory, read_json
+from fastweights.files import read_json
+from fastweights.runs.directory import InUseError, RunDirectory
 
 CONFIG = {"model": {"dim": 8, "rule": "delta"}, "seed": 1}
 
@@ -79,7 +80,7 @@ def test_a_second_owner_is_refused_and_a_dead_one_forgotten(tmp_path: Path) -> N
     with subprocess.Popen([sys.executable, "-c", script, str(tmp_path)], stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout is not None
         assert other.stdout.readline() == "mine\n"
-        with pytest.raises(ValueError, match=f"in use by another process \\({other.pid}\\)"):
+        with pytest.raises(InUseError, match=f"in use by another process \\({other.pid}\\)"):
             claim_once(tmp_path)
         other.kill()
     claim_once(tmp_path)
@@ -93,8 +94,10 @@ def test_metrics_are_rewound_to_a_checkpoint(tmp_path: Path) -> None:
         directory.log(step=2, loss=0.1)
         with directory.metrics.open("a") as file:
             file.write('{"step": 3, "lo')
-        directory.rewind_metrics(size)
+        assert directory.rewind_metrics(size)
         directory.log(step=2, loss=0.2)
+        assert [line["loss"] for line in directory.lines()] == [1 / 3, 0.2]
+        assert not directory.rewind_metrics(10_000)
     rows = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
     assert rows == [{"step": 1, "loss": 1 / 3}, {"step": 2, "loss": 0.2}]
 
@@ -103,6 +106,54 @@ def test_a_helper_process_writes_nothing(tmp_path: Path) -> None:
     helper = RunDirectory(tmp_path, owner=False)
     helper.log(step=1)
     helper.finish({"steps": 1})
+    helper.keep("vocabulary.json", "{}")
     helper.rewind_metrics(0)
     assert helper.settle_metrics() == 0
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_earlier_version_wrote_is_compared_in_todays_form(tmp_path: Path) -> None:
+    claim_once(tmp_path)
+    today = {**CONFIG, "new": 0}
+    current = lambda config: {"new": 0, **config}  # noqa: E731
+    with RunDirectory.claim(tmp_path, today, {}, current):
+        pass
+    # The file stays, and with it the identity that its checkpoints carry.
+    assert read_json(tmp_path / "config.json") == CONFIG
+    with (
+        pytest.raises(ValueError, match="new: 0 there, 1 asked"),
+        RunDirectory.claim(tmp_path, {**CONFIG, "new": 1}, {}, current),
+    ):
+        pass
+
+
+def test_a_run_keeps_files_and_its_result(tmp_path: Path) -> None:
+    with RunDirectory.claim(tmp_path, CONFIG, {}) as directory:
+        assert directory.result is None
+        for content in ("first", "second"):
+            directory.keep("vocabulary.json", content)
+        directory.finish({"steps": 3})
+        assert directory.result == {"steps": 3}
+        assert directory.config == CONFIG
+    assert (tmp_path / "vocabulary.json").read_text() == "first"
+
+
+@pytest.mark.parametrize("content", ["", "{", "\0" * 100, "[]"])
+def test_a_corrupted_result_is_named(tmp_path: Path, content: str) -> None:
+    claim_once(tmp_path)
+    (tmp_path / "result.json").write_text(content)
+    with pytest.raises(ValueError, match=r"result\.json: corrupted"):
+        assert RunDirectory(tmp_path).result
+
+
+def test_a_folder_without_a_run_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"not the folder of a run, there is no config\.json"):
+        assert RunDirectory(tmp_path, owner=False).config
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    claim_once(tmp_path)
+    directory = RunDirectory(tmp_path)
+    directory.refuse_foreign({"run": directory.identity}, "checkpoint")
+    with pytest.raises(ValueError, match="checkpoint: a checkpoint of another run"):
+        directory.refuse_foreign({"run": "0" * 24}, "checkpoint")
