@@ -71,6 +71,7 @@ def test_override_follows_a_path() -> None:
         ("size.x", "1", "size.x: 20 has no fields to set"),
         ("update_rule", '{"name": "programmer", "activation": "foo"}', "update_rule.activation: unknown value 'foo'"),
         ("feature_map", "[1]", "feature_map: expected a mapping of fields"),
+        ("feature_map", '{"name": ["dpfp"]}', r"feature_map: unknown name \['dpfp'\]"),
     ],
 )
 def test_what_does_not_fit_is_named(path: str, text: str, complaint: str) -> None:

@@ -143,7 +143,7 @@ class ConfigCodec:
         given = dict(plain)
         if wanted in self.registries:
             table, name = self.registries[wanted], given.pop("name", None)
-            if name not in table:
+            if not isinstance(name, str) or name not in table:
                 raise ValueError(f"{where}: {unknown('name', name, table)}")
             wanted = table[name]
         hints = typing.get_type_hints(wanted)

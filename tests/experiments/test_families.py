@@ -5,7 +5,7 @@ from importlib import import_module
 import pytest
 
 from fastweights.experiments import EXPERIMENTS, runnable, shown_modules
-from fastweights.experiments.families import codec, family_modules, preset, shown_module
+from fastweights.experiments.families import codec, family_modules, shown_module
 from fastweights.training.task import TaskConfig
 
 
@@ -32,17 +32,11 @@ def test_an_unknown_figure_gets_the_list() -> None:
 def test_what_can_be_run_has_a_preset() -> None:
     assert list(runnable()) == ["capacity", "overwriting"]
     for setting, package in runnable().items():
-        run = import_module(f"{package}.presets").preset(setting, "dpfp1", None)
+        run = import_module(f"{package}.presets").preset(setting, None, None)
         assert run.slug.startswith(setting)
 
 
-def test_presets_of_every_family_are_found_by_name() -> None:
-    assert preset("cpu-linear-delta").preset == "cpu-linear-delta"
-    with pytest.raises(ValueError, match=r"preset: unknown name 'cpu-liner-delta' .did you mean 'cpu-linear-delta'"):
-        preset("cpu-liner-delta")
-
-
-def test_a_family_without_a_module_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_family_without_a_module_is_passed_over() -> None:
     assert [module.__name__ for module in family_modules("figure1")] == ["fastweights.experiments.retrieval.figure1"]
     assert list(family_modules("no_such_module")) == []
 

@@ -4,8 +4,8 @@ import re
 from pathlib import Path
 
 import pytest
-from fastweights.experiments.retrieval.surfaces import figure1
 
+from fastweights.experiments.retrieval.figure1 import drawing as figure1
 from fastweights.reporting.report import Report, Section, Table, code, fill_markers
 
 ATTACKS = [

@@ -17,7 +17,7 @@ else:
 
 def run(
     setting: Positional[Runnable],
-    model: str = "dpfp1",
+    model: str | None = None,
     rule: str | None = None,
     changes: Annotated[tuple[str, ...], arg(name="set", metavar="FIELD=VALUE"), UseAppendAction] = (),
     results: Path | None = None,
@@ -26,7 +26,7 @@ def run(
 
     Args:
         setting: capacity (every key once) or overwriting (keys come again with new values).
-        model: where to start from: softmax, elu, dpfp1 … dpfp3, favor64 … favor512, tanh.
+        model: where to start from: softmax, elu, dpfp1 … dpfp3, favor64 … favor512, tanh; dpfp1 if absent.
         rule: sum, delta, schlag2021 or schlag2021-nolayernorm; the task's usual one if absent.
         changes: change any field of the run, as in --set num_keys=50 --set attention.feature_map.nu=2.
         results: folder for the record; results/ in the repository, fastweights-results/ elsewhere.

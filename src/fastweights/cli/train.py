@@ -46,9 +46,9 @@ class TrainOptions:
 def train(options: OmitArgPrefixes[UseAppendAction[TrainOptions]]) -> None:
     """Train a language model on a text. Run the same command again to resume a run that was stopped."""
     from fastweights.data.text.corpus import open_corpus
-    from fastweights.experiments.families import codec, preset
+    from fastweights.experiments.families import codec
     from fastweights.experiments.language_models.config import LanguageModellingConfig
-    from fastweights.experiments.language_models.presets import for_corpus
+    from fastweights.experiments.language_models.presets import for_corpus, preset
     from fastweights.experiments.language_models.task import LanguageModelTask
     from fastweights.runs.display import Display
     from fastweights.runs.record import check_results_folder, write_record

@@ -2,7 +2,7 @@
 
     config.py    CONFIG, the configuration of the family's task: a `TaskConfig`
     task.py      the `Task` that it opens: data, model, loss, evaluation
-    presets.py   `preset(name)`, the runs that have names
+    presets.py   `preset(name, …)`, the runs that have names; `fastweights run` gives it a model and a rule, or None
     claims.py    CLAIMS of the paper, each with the rule that decides it (if the paper makes any)
     figureN.py, tableN.py   runs, drawing and table of one figure or table of the paper, listed in `SHOWS`
 

@@ -10,7 +10,7 @@ from typing import Any
 from fastweights.config import ConfigCodec, unknown
 from fastweights.experiments import EXPERIMENTS, shown_modules
 from fastweights.models.attention import REGISTRIES
-from fastweights.training.run import Run, RunCodec
+from fastweights.training.run import RunCodec
 from fastweights.training.task import TaskConfig
 
 
@@ -27,16 +27,6 @@ def family_modules(name: str) -> Iterator[ModuleType]:
     for package in EXPERIMENTS.values():
         if find_spec(f"{package}.{name}") is not None:
             yield import_module(f"{package}.{name}")
-
-
-def preset(name: str) -> Run:
-    """A preset of any family by its name; data fills in what depends on it when the run is described."""
-    known: dict[str, Run] = {}
-    for module in family_modules("presets"):
-        known |= getattr(module, "PRESETS", {})
-    if name not in known:
-        raise ValueError(f"preset: {unknown('name', name, known)}")
-    return known[name]
 
 
 def codec() -> RunCodec:

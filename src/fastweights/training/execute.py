@@ -1,6 +1,5 @@
 """Carrying out a run in a folder: from its configuration to its result, from wherever it was stopped."""
 
-import math
 import shutil
 import sys
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from fastweights.runs.record import Record, record_of
 from fastweights.training.config import CheckpointPolicy
 from fastweights.training.distributed import Processes
 from fastweights.training.loop import Ending, Hooks, Trainer
+from fastweights.training.progress import finite
 from fastweights.training.run import Run, RunCodec
 from fastweights.training.task import Interrupted, Share, Task
 from fastweights.training.tensorboard import Scalars
@@ -89,8 +89,7 @@ class Execution:
         """The run directory and the initial model; the first process owns the directory, the others wait for it."""
         # What cannot be trained should leave no folder behind.
         model = task.build().to(self.processes.device)
-        parts = self.processes.size * run.training.accumulation
-        task.rows(0, Share(parts - 1, parts))
+        Share(parts=self.processes.size * run.training.accumulation).of(run.training.batch_size)
         if not self.processes.first:
             if self.processes.broadcast(0):
                 raise InUseError(f"{path}: the first process could not claim this folder")
@@ -151,14 +150,16 @@ def _newest_step(directory: RunDirectory) -> int:
 def _result(task: Task[Any], model: nn.Module, directory: RunDirectory, ending: Ending) -> Json:
     """How a run ended; losses that were not finite are null."""
     progress = ending.progress
-    last = progress.last_loss
+    # Lines between evaluations have a learning rate, and those of steps that were left out say so.
+    between = {"learning_rate", "skipped"}
+    evaluations = [line for line in directory.lines() if line.keys().isdisjoint(between)]
     return {
         "steps": progress.step,
         "stopped_because": ending.reason,
-        "last_loss": last if last is not None and math.isfinite(last) else None,
+        "last_loss": finite(progress.last_loss),
         "best_loss": progress.best_loss,
         "best_step": progress.best_step,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "seconds": round(progress.seconds, 3),
-        **task.summary(directory.lines()),
+        **task.summary(evaluations),
     }

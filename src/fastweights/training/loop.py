@@ -20,7 +20,7 @@ from fastweights.runs.signals import StopSignals
 from fastweights.training.config import CheckpointPolicy, TrainingConfig
 from fastweights.training.distributed import Processes
 from fastweights.training.gradients import GradientComputation, StepGradients, TaskLoss
-from fastweights.training.progress import Stopwatch, TrainingProgress
+from fastweights.training.progress import Stopwatch, TrainingProgress, finite
 from fastweights.training.random_numbers import start_training
 from fastweights.training.state import TrainerState
 from fastweights.training.stopping import Stopping
@@ -84,7 +84,7 @@ class Trainer:
         optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True)
         nothing: list[Any] = [None] * config.accumulation
         self.state = TrainerState(
-            model, optimiser, nothing, TrainingProgress(), directory, processes, file_system=file_system
+            model, optimiser, nothing, TrainingProgress(), directory, processes, config.batch_size, file_system
         )
         self.rates, self.watch, self.reported = config.rates, Stopwatch(), -math.inf
 
@@ -179,8 +179,7 @@ class Trainer:
         if config.log_every is not None and (progress.step % config.log_every == 0 or last):
             loss = progress.mean_recent_loss()
             if loss is not None:
-                norm = found.norm if math.isfinite(found.norm) else None
-                values = {"loss": loss, "learning_rate": rate, "gradient_norm": norm}
+                values = {"loss": finite(loss), "learning_rate": rate, "gradient_norm": finite(found.norm)}
                 self.directory.log(step=progress.step, epoch=self.task.epoch(progress.step - 1), **values)
                 speed = self.watch.units_per_second()
                 self._draw({**values, **self.task.shown(loss), f"{self.task.unit}s_per_second": speed})
@@ -225,13 +224,12 @@ class Trainer:
         self.watch.restart()
         if self.processes.any_of(evaluation is None)[0] or evaluation is None:
             return False
-        metrics = {name: x if math.isfinite(x) else None for name, x in evaluation.metrics.items()}
+        metrics = {name: finite(x) for name, x in evaluation.metrics.items()}
         if self.config.log_every is None:
-            loss = self.progress.mean_recent_loss()
-            metrics["train_loss"] = loss if loss is not None and math.isfinite(loss) else None
+            metrics["train_loss"] = finite(self.progress.mean_recent_loss())
         self.directory.log(step=self.progress.step, **metrics)
         self._draw(metrics)
-        return self.progress.note_evaluation(evaluation.loss if math.isfinite(evaluation.loss) else None)
+        return self.progress.note_evaluation(finite(evaluation.loss))
 
     def _save(self) -> None:
         if self.state.is_saved:

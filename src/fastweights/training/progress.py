@@ -1,5 +1,6 @@
 """How far a run has come: the counters that a checkpoint keeps beside the tensors, and how fast it goes."""
 
+import math
 import time
 from collections import deque
 from dataclasses import asdict, dataclass, fields
@@ -17,7 +18,8 @@ class TrainingProgress:
     """Updates made, losses not yet logged, the best evaluation, and how long it all took."""
 
     step: int = 0
-    recent_losses: tuple[float, ...] = ()
+    recent_losses: tuple[float | None, ...] = ()
+    """Losses that no line of metrics has counted yet; None for one that was not finite."""
     last_loss: float | None = None
     skipped_in_a_row: int = 0
     evaluated_step: int = 0
@@ -31,7 +33,7 @@ class TrainingProgress:
 
     def to_plain(self) -> dict[str, Any]:
         """Plain data that `from_plain` reads back, to the last bit."""
-        return asdict(self)
+        return asdict(self) | {"last_loss": finite(self.last_loss)}
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any], source: str) -> "TrainingProgress":
@@ -46,13 +48,16 @@ class TrainingProgress:
             raise CheckpointError(f"{source}: state.json is not what a run writes ({error})") from error
 
     def mean_recent_loss(self) -> float | None:
-        """The mean of the losses since this was last asked."""
+        """The mean of the losses since this was last asked; not a number if one of them was not finite."""
         losses, self.recent_losses = self.recent_losses, ()
-        return sum(losses) / len(losses) if losses else None
+        known = [loss for loss in losses if loss is not None]
+        if len(known) < len(losses):
+            return math.nan
+        return sum(known) / len(known) if known else None
 
     def note_loss(self, loss: float) -> None:
         """Count a step that went well."""
-        self.recent_losses = (*self.recent_losses, loss)
+        self.recent_losses = (*self.recent_losses, finite(loss))
         self.last_loss, self.skipped_in_a_row = loss, 0
 
     def note_evaluation(self, loss: float | None) -> bool:
@@ -63,6 +68,11 @@ class TrainingProgress:
             self.best_step, self.best_loss = self.step, loss
         self.evaluations_since_best = 0 if better else self.evaluations_since_best + 1
         return better
+
+
+def finite(value: float | None) -> float | None:
+    """The value, or None if it is not finite: JSON has no word for that."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 class Stopwatch:

@@ -1,7 +1,7 @@
 """A run as a value: everything that decides its numbers. A folder holds one, a record names one, --set changes one."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from fastweights.config import ConfigCodec, unknown
@@ -73,8 +73,9 @@ def _with_path(change: str, run: Run) -> str:
     for old, new in run.task.moved.items():
         if path == old or path.startswith(f"{old}."):
             return f"{new}{path[len(old) :]}{equals}{text}"
-    first, of_task, of_run = path.partition(".")[0], run.task.__dataclass_fields__, run.__dataclass_fields__
-    if first not in {**of_task, **of_run}:
+    first = path.partition(".")[0]
+    of_task, of_run = ([field.name for field in fields(value)] for value in (run.task, run))
+    if first not in (*of_task, *of_run):
         earlier = (old.partition(".")[0] for old in run.task.moved)
         raise ValueError(f"--set: {unknown('field', first, dict.fromkeys([*of_task, *of_run, *earlier]))}")
     return f"task.{change}" if first in of_task else change
@@ -89,6 +90,8 @@ def _leaves(plain: Mapping[str, Any], paths: Iterable[str]) -> list[tuple[str, A
             continue
         if not second:
             found.append((path, rest.pop(first)))
+        elif not isinstance(rest[first], Mapping):
+            raise ValueError(f"{first}: expected a mapping of fields, got {rest[first]!r}")
         elif second in rest[first]:
             found.append((path, rest[first][second]))
             rest[first] = {name: value for name, value in rest[first].items() if name != second}

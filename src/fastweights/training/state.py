@@ -21,6 +21,7 @@ from fastweights.training.carried_state import States, join_rows, state_tensors,
 from fastweights.training.config import CheckpointPolicy
 from fastweights.training.distributed import Processes
 from fastweights.training.progress import TrainingProgress
+from fastweights.training.task import Share
 from fastweights.training.tensors import load_model, load_optimiser, model_tensors, optimiser_tensors
 
 
@@ -35,6 +36,8 @@ class TrainerState:
     progress: TrainingProgress
     directory: RunDirectory
     processes: Processes
+    batch_size: int
+    """Rows that the carried states of all processes have together."""
     file_system: FileSystem = FILE_SYSTEM
     saved: tuple[int, int] = (0, 0)
     """Step and evaluated step of the newest checkpoint."""
@@ -113,12 +116,18 @@ class TrainerState:
         return load_checkpoint(checkpoint_path(folder, step))
 
     def _restore_carried(self, initial_states: Callable[[int], States | None], tensors: dict[str, Tensor]) -> None:
+        for name, tensor in tensors.items():
+            if tensor.shape[:1] != (self.batch_size,):
+                shape = tuple(tensor.shape)
+                raise ValueError(
+                    f"states: {name} is that of another model, of shape {shape}, not {self.batch_size} rows"
+                )
         parts = self.processes.size * len(self.carried)
-        each = len(next(iter(tensors.values()))) // parts
-        empty = initial_states(each)
-        if empty is None:
-            raise ValueError("states: a task that carries nothing cannot restore them")
         for part in range(len(self.carried)):
-            first = (self.processes.rank * len(self.carried) + part) * each
-            mine = {name: x[first : first + each].to(self.processes.device) for name, x in tensors.items()}
-            self.carried[part] = [state.clone() for state in states_from_tensors(empty, mine, each)]
+            rows = Share(self.processes.rank * len(self.carried) + part, parts).of(self.batch_size)
+            empty = initial_states(rows.stop - rows.start)
+            if empty is None:
+                raise ValueError("states: a task that carries nothing cannot restore them")
+            mine = {name: x[rows].to(self.processes.device) for name, x in tensors.items()}
+            restored = states_from_tensors(empty, mine, rows.stop - rows.start)
+            self.carried[part] = [state.clone() for state in restored]

@@ -6,6 +6,7 @@
 
 from dataclasses import replace
 
+from fastweights.config import unknown
 from fastweights.data.text.corpus import PUBLIC, Corpus
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.records import Records
@@ -124,6 +125,13 @@ def _presets() -> dict[str, Run]:
 
 
 PRESETS: dict[str, Run] = _presets()
+
+
+def preset(name: str) -> Run:
+    """A preset by its name; `for_corpus` fills in what depends on the text."""
+    if name not in PRESETS:
+        raise ValueError(f"preset: {unknown('name', name, PRESETS)}")
+    return PRESETS[name]
 
 
 def for_text(run: Run, vocabulary_size: int, text: str) -> Run:

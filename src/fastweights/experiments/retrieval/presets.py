@@ -12,6 +12,7 @@ from fastweights.training.run import Run
 from fastweights.training.stopping import Stopping
 from fastweights.update_rules import FastWeightMemoryRule
 
+USUAL_MODEL = "dpfp1"
 USUAL_RULE: dict[Setting, str] = {"capacity": "sum", "overwriting": "delta"}
 USUAL_SIZE = 20
 STOPPING = Stopping(target=0.001, patience=11)
@@ -19,13 +20,14 @@ STOPPING = Stopping(target=0.001, patience=11)
 
 def preset(
     setting: Setting,
-    model: str,
+    model: str | None = None,
     rule: str | None = None,
     num_keys: int = USUAL_SIZE,
     seed: int = 1,
     protocol: EvaluationProtocol = AS_WRITTEN,
 ) -> Run:
     """A run of the paper's figures. Softmax attention has no update rule; a rule given for it is not used."""
+    model = model or USUAL_MODEL
     if model not in MODELS:
         raise ValueError(f"model: {unknown('name', model, MODELS)}")
     feature_map, rule = MODELS[model], rule or USUAL_RULE[setting]

@@ -3,7 +3,7 @@
 from typing_extensions import override
 
 from fastweights.layers.attention.memory_attention import MemoryAttention
-from fastweights.layers.exact.batch_invariant_linear import BatchInvariantLinear
+from (deleted) import BatchInvariantLinear
 from fastweights.layers.exact.padding import with_steps, without_padding
 from fastweights.memory import FastWeightState
 from fastweights.shapes import Inputs, Mask

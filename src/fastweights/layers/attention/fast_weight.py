@@ -4,7 +4,7 @@ from typing_extensions import override
 
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.layers.attention.memory_attention import MemoryAttention
-from fastweights.layers.exact.batch_invariant_linear import BatchInvariantLinear
+from (deleted) import BatchInvariantLinear
 from fastweights.layers.exact.overflow import refuse_gradient_overflow
 from fastweights.layers.exact.padding import with_steps, without_padding
 from fastweights.memory import AttentionNormalisation, FastWeightState, Normalisation, SumNormalisation
