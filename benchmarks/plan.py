@@ -10,6 +10,7 @@ from benchmarks.lengths import LengthMeasurement
 from benchmarks.operators import OperatorMeasurement
 from benchmarks.peak_memory import MemoryMeasurement
 from benchmarks.problems import Case
+from benchmarks.shortcuts import ShortcutMeasurement
 from benchmarks.stacks import StackMeasurement
 from benchmarks.synthetic import SyntheticMeasurement
 from benchmarks.timing import Json
@@ -61,6 +62,7 @@ def full() -> list[Measurement]:
     plan += [
         LengthMeasurement(),
         DecodingMeasurement(),
+        ShortcutMeasurement(),
         FeatureMapMeasurement(),
         LayerMeasurement(),
     ]

@@ -139,6 +139,17 @@ def decoding(record: SpeedRecord) -> Table:
     return Table("One step, b = 1, h = 8, k = v = 64, no gradients", ("step", "µs", "native is faster by"), rows)
 
 
+def shortcuts(record: SpeedRecord) -> Table:
+    """What the single-step path and the buffer pool are worth."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "shortcuts"):
+        times = measured["times"]
+        for name in (who.removesuffix(" with") for who in times if who.endswith(" with")):
+            taken, without = (best(times, f"{name} {how}", "call") for how in ("with", "without"))
+            rows.append((name, milliseconds(taken), milliseconds(without), ratio(without, taken)))
+    return Table("Shortcuts", ("call", "with, ms", "without, ms", "gain"), rows)
+
+
 def stacks(record: SpeedRecord) -> Table:
     """Training steps of the small Transformer."""
     rows = []
@@ -270,6 +281,7 @@ def all_tables(record: SpeedRecord) -> Iterable[Table]:
         operators,
         lengths,
         decoding,
+        shortcuts,
         stacks,
         language_models,
         generation,

@@ -288,7 +288,7 @@ def gates_of(rule: UpdateRule, strengths: Tensor, keys: Tensor) -> dict[str, Ten
 def relative_error(actual: Tensor, expected: Tensor, parts: Tensor | None = None) -> float:
     """|x - y| / |y| in the Frobenius norm or, where y is a difference of larger `parts`, relative to those."""
     difference = torch.linalg.vector_norm(actual.double() - expected.double()).item()
-    scale = max(torch.linalg.vector_norm(x).item() for x in (expected, parts) if x is not None)
+    scale = max(torch.linalg.vector_norm(x.double()).item() for x in (expected, parts) if x is not None)
     return 0.0 if difference == 0 else difference / scale if scale else math.inf
 
 

@@ -7,7 +7,7 @@ from benchmarks.figure import draw
 from benchmarks.language_models import BOUND, PEER
 from benchmarks.record import SpeedRecord
 from benchmarks.report import MARKER, details, publish, summary, updated
-from benchmarks.tables import feature_maps, generation, headline, language_models, lengths, memory
+from benchmarks.tables import feature_maps, generation, headline, language_models, lengths, memory, shortcuts
 
 ENVIRONMENT = {
     "processor": "Abacus",
@@ -52,6 +52,13 @@ def test_time_per_token_is_compared_with_that_of_1024_steps() -> None:
         ("512", "+25 %", "+0 %"),
         ("1024", "+0 %", "+0 %"),
     ]
+
+
+def test_a_shortcut_is_compared_with_the_call_without_it() -> None:
+    one = {"best": 0.002, "median": 0.002, "repetitions": 3}
+    measured = {"times": {"a step with": {"call": one}, "a step without": {"call": {**one, "best": 0.005}}}}
+    record = SpeedRecord("full", "", "", ENVIRONMENT, {"shortcuts": measured})
+    assert shortcuts(record).rows == [("a step", "2", "5", "2.5 ×")]
 
 
 def test_a_map_is_compared_with_its_scan() -> None:

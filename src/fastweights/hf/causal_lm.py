@@ -17,7 +17,7 @@ from fastweights.memory import LayerState
 from fastweights.models.language_model import LanguageModel
 
 IGNORED = {"cache_position", "token_type_ids"}
-"""What versions of transformers and tokenizers hand over unasked; nothing depends on it here."""
+"""Arguments that some versions of transformers and tokenizers pass and that change nothing here."""
 
 
 class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
@@ -44,7 +44,7 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
     @classmethod
     @override
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
-        """As in transformers, but from safetensors only, and weights that do not fit are an error, not made up."""
+        """As in transformers, but from safetensors only; missing or unexpected weights are an error."""
         source, with_info = pretrained_model_name_or_path, kwargs.pop("output_loading_info", False)
         strict = not kwargs.get("ignore_mismatched_sizes", False)
         options = {"use_safetensors": True, **kwargs, "ignore_mismatched_sizes": True, "output_loading_info": True}
@@ -191,7 +191,7 @@ def _run(
 
 
 def _newest(attention_mask: Tensor | dict[str, Tensor], embedded: Tensor, seen: int) -> Tensor:
-    """The part of a mask over all positions so far that belongs to the positions given now."""
+    """The columns of an attention mask that belong to the new positions."""
     if isinstance(attention_mask, dict):
         attention_mask = next(iter(attention_mask.values()))
     batch, steps, _ = embedded.shape
@@ -205,7 +205,7 @@ def _newest(attention_mask: Tensor | dict[str, Tensor], embedded: Tensor, seen: 
 
 
 def _kept(hidden: Tensor, logits_to_keep: int | Tensor) -> Tensor:
-    """The positions whose logits are asked for: so many last ones, all if 0, or those that a tensor names."""
+    """The positions whose logits are asked for: the last `logits_to_keep`, all if 0, or those that a tensor names."""
     if isinstance(logits_to_keep, int):
         return hidden[:, -logits_to_keep:] if logits_to_keep else hidden
     if logits_to_keep.dim() != 1:
@@ -217,6 +217,6 @@ def _kept(hidden: Tensor, logits_to_keep: int | Tensor) -> Tensor:
 
 
 def register() -> None:
-    """Make `AutoConfig` and `AutoModelForCausalLM` know the model; calling it again changes nothing."""
+    """Register the model with `AutoConfig` and `AutoModelForCausalLM`; calling it again changes nothing."""
     AutoConfig.register(FastWeightConfig.model_type, FastWeightConfig, exist_ok=True)
     AutoModelForCausalLM.register(FastWeightConfig, FastWeightForCausalLM, exist_ok=True)

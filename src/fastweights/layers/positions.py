@@ -23,7 +23,7 @@ def sinusoids(places: Tensor, model_dim: int, dtype: torch.dtype) -> Tensor:
 class SinusoidalPositions(nn.Module):
     """x_i + [sin(i ω), cos(i ω)].
 
-    `steps` is how many steps each sequence has seen before, as the state of a layer tells; padded steps do not count.
+    `steps` is the number of real steps that each sequence has seen before, as in a layer's state.
     """
 
     def __init__(self, model_dim: int) -> None:

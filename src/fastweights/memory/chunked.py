@@ -15,8 +15,7 @@ from fastweights.memory.backend import Call
 from fastweights.shapes import Keys, PerKey, PerStep, Queries, Values, Weights
 
 CHUNK = 64
-"""Steps per chunk. Every chunk is filled up to this size with steps that do nothing, so that sequences which differ
-only in padding go through the same arithmetic, bit for bit."""
+"""Steps per chunk; the last one is filled up with steps that do nothing."""
 
 
 def unavailable() -> str | None:

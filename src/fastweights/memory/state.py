@@ -14,7 +14,7 @@ from fastweights.memory.layer_state import LayerState
 from fastweights.shapes import Normaliser, PerHead, Steps, Weights
 
 FORMAT = "fastweights-state-1"
-"""What kind of file `save` writes; a later kind gets another name."""
+"""The file format that `save` writes."""
 
 NO_SCALE = -1e30
 """The `log_scale` of an empty memory: below any that occurs, and finite so that differences are defined."""
@@ -56,7 +56,7 @@ class FastWeightState(LayerState):
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether every part is the same, bit for bit (a NaN equals a NaN)."""
+        """True if all tensors are equal, bit for bit (a NaN equals a NaN)."""
         if not isinstance(other, FastWeightState):
             return NotImplemented
         return self.tensors().keys() == other.tensors().keys() and all(
@@ -73,7 +73,7 @@ class FastWeightState(LayerState):
 
     @classmethod
     def load(cls, path: str | Path, device: torch.device | str = "cpu") -> "FastWeightState":
-        """Read what `save` wrote; a ValueError if it is anything else, or not all of it, or changed since."""
+        """Read a file that `save` wrote; raise a ValueError if it has another format, is truncated or was changed."""
         try:
             with safe_open(path, framework="pt") as file:
                 metadata, tensors = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -103,7 +103,7 @@ class FastWeightState(LayerState):
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:
-    """SHA-256 of names, shapes, dtypes and every bit: safetensors itself does not notice a changed one."""
+    """SHA-256 of names, shapes, dtypes and contents: safetensors itself does not detect a flipped bit."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())

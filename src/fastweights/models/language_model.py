@@ -21,7 +21,7 @@ CODEC = ConfigCodec(REGISTRIES)
 
 @dataclass(frozen=True)
 class LanguageModelConfig:
-    """Everything that decides a model's parameters and what it computes.
+    """Everything that determines a model's parameters and its computation.
 
     `cutoffs` beyond the vocabulary are left out, so one configuration serves vocabularies of any size.
     """

@@ -36,7 +36,7 @@ class UpdateRule(ABC):
     """W_t from W_{t-1}, a key, a value and the rule's gates. A rule that is no `LinearRule` runs step by step only."""
 
     equations: ClassVar[str]
-    """Where the rule stands in the paper."""
+    """The equations of the rule in the paper."""
 
     gates: ClassVar[tuple[Gate, ...]] = ()
     """The numbers that the rule asks for at every step; a layer computes them from its input."""

@@ -1,10 +1,10 @@
 """Attention to a source sequence that was written into a fast-weight memory."""
 
+from torch import nn
 from typing_extensions import override
 
 from fastweights.layers.attention.memory_attention import MemoryAttention
-from (deleted) import BatchInvariantLinear
-from fastweights.layers.exact.padding import with_steps, without_padding
+from fastweights.layers.exact.padding import without_padding
 from fastweights.memory import FastWeightState
 from fastweights.shapes import Inputs, Mask
 
@@ -18,8 +18,8 @@ class FastWeightCrossAttention(MemoryAttention):
     @override
     def _add_projections(self) -> None:
         self._dims = [self.key_dim, self.value_dim, *self.gate_dims]
-        self.source_projection = BatchInvariantLinear(self.model_dim, self.num_heads * sum(self._dims), bias=False)
-        self.query_projection = BatchInvariantLinear(self.model_dim, self.num_heads * self.key_dim, bias=False)
+        self.source_projection = nn.Linear(self.model_dim, self.num_heads * sum(self._dims), bias=False)
+        self.query_projection = nn.Linear(self.model_dim, self.num_heads * self.key_dim, bias=False)
 
     def write(self, source: Inputs, state: FastWeightState | None = None, mask: Mask | None = None) -> FastWeightState:
         """Write a source sequence, or a further piece of it, into the memory."""
@@ -41,5 +41,4 @@ class FastWeightCrossAttention(MemoryAttention):
         nothing = queries.new_zeros(x.shape[0], 0, self.num_heads * sum(self._dims))
         keys, values, *gate_logits = self._split(nothing, *self._dims)
         writes = self._writes(keys, values, gate_logits, None)
-        y, state = self._run(writes, self.mapping(queries)[0], state, real, causal=False)
-        return with_steps(y, x.shape[1]), state
+        return self._run(writes, self.mapping(queries)[0], state, real, causal=False)

@@ -1,12 +1,11 @@
 """Attention whose past is a fast-weight memory (Sec. 4.2): the layer that composes map, rule and normalisation."""
 
+from torch import nn
 from typing_extensions import override
 
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.layers.attention.memory_attention import MemoryAttention
-from (deleted) import BatchInvariantLinear
-from fastweights.layers.exact.overflow import refuse_gradient_overflow
-from fastweights.layers.exact.padding import with_steps, without_padding
+from fastweights.layers.exact.padding import without_padding
 from fastweights.memory import AttentionNormalisation, FastWeightState, Normalisation, SumNormalisation
 from fastweights.shapes import Inputs, Mask
 from fastweights.update_rules import DeltaRule, UpdateRule
@@ -53,7 +52,7 @@ class FastWeightAttention(MemoryAttention):
     @override
     def _add_projections(self) -> None:
         self._dims = [self.key_dim, self.key_dim, self.value_dim, *self.gate_dims]
-        self.projection = BatchInvariantLinear(self.model_dim, self.num_heads * sum(self._dims), bias=False)
+        self.projection = nn.Linear(self.model_dim, self.num_heads * sum(self._dims), bias=False)
 
     @override
     def forward(
@@ -61,9 +60,6 @@ class FastWeightAttention(MemoryAttention):
     ) -> tuple[Inputs, FastWeightState]:
         state = self._start(x, mask, state)
         real = without_padding(x, mask)
-        projected = self.projection(real)
-        queries, keys, values, *gate_logits = self._split(projected, *self._dims)
+        queries, keys, values, *gate_logits = self._split(self.projection(real), *self._dims)
         writes = self._writes(keys, values, gate_logits, mask)
-        y, state = self._run(writes, self.mapping(queries)[0], state, real, self.causal)
-        refuse_gradient_overflow(real, projected, y, state)
-        return with_steps(y, x.shape[1]), state
+        return self._run(writes, self.mapping(queries)[0], state, real, self.causal)

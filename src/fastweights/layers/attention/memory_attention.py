@@ -4,7 +4,6 @@ import torch
 from torch import Tensor, nn
 
 from fastweights.feature_maps import DPFP, FeatureMap
-from (deleted) import BatchInvariantLinear
 from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs
 from fastweights.layers.feature_projection import FeatureProjection
@@ -51,7 +50,7 @@ class MemoryAttention(nn.Module):
         self.attention_normalisation = attention_normalisation
         self.mapping = FeatureProjection(self.key_dim, feature_map, normalisation)
         self._refuse_what_does_not_go_together()
-        self.output = BatchInvariantLinear(num_heads * self.value_dim, model_dim, bias=False)
+        self.output = nn.Linear(num_heads * self.value_dim, model_dim, bias=False)
         self.gate_dims = [1 if gate.per == "head" else self.mapping.feature_dim for gate in update_rule.gates]
         self._add_projections()
         learned = {gate.name: gate.parameters(num_heads) for gate in update_rule.gates}
@@ -102,7 +101,6 @@ class MemoryAttention(nn.Module):
 
     def _writes(self, keys: Tensor, values: Tensor, gate_logits: list[Tensor], mask: Mask | None) -> WriteInputs:
         """φ'(k), v and the gates of the rule."""
-        mask = None if mask is None else mask[:, : keys.shape[2]]
         keys, log_scales = self.mapping(keys)
         return WriteInputs(keys, values, self._gates(gate_logits), mask, log_scales)
 

@@ -1,4 +1,4 @@
-"""The layers against direct formulas: causal, non-causal and cross-attention, heads, and what they refuse."""
+"""The layer against direct formulas: causal and not, heads, and what it refuses."""
 
 import pytest
 import torch
@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from fastweights.feature_maps import EluPlusOne, Identity
-from fastweights.layers import FastWeightAttention, FastWeightCrossAttention
+from fastweights.layers import FastWeightAttention
 from fastweights.memory import AttentionNormalisation, FastWeightState, NoNormalisation, SumNormalisation, backends
 from fastweights.update_rules import DeltaRule, NormalisedDeltaRule, SumRule
 
@@ -61,35 +61,6 @@ def test_non_causal_attention_is_the_direct_formula(backend: str) -> None:
     q, k, v = (x[0] @ layer.projection.weight.T).split([4, 4, 8], dim=-1)
     kernel = elu(q) @ elu(k).T
     assert_close(layer(x)[0][0], kernel / kernel.sum(-1, keepdim=True) @ v @ layer.output.weight.T, **EXACT)
-
-
-@pytest.mark.parametrize("backend", BACKENDS)
-def test_cross_attention_is_the_direct_formula(backend: str) -> None:
-    more = {"key_dim": 4, "feature_map": EluPlusOne(), "backend": backend}
-    source, x = torch.randn(1, 7, 8, dtype=torch.float64), torch.randn(1, 5, 8, dtype=torch.float64)
-    kernel_layer = FastWeightCrossAttention(
-        8, 1, update_rule=SumRule(), normalisation=NoNormalisation(), attention_normalisation=True, **more
-    ).double()
-    k, v = (source[0] @ kernel_layer.source_projection.weight.T).split([4, 8], dim=-1)
-    q = x[0] @ kernel_layer.query_projection.weight.T
-    kernel = elu(q) @ elu(k).T
-    expected = kernel / kernel.sum(-1, keepdim=True) @ v @ kernel_layer.output.weight.T
-    y, state = kernel_layer(x, kernel_layer.write(source))
-    assert_close(y[0], expected, **EXACT)
-    assert state.steps.tolist() == [7]
-
-    delta = FastWeightCrossAttention(8, 1, **more).double()
-    k, v, b = (source[0] @ delta.source_projection.weight.T).split([4, 8, 1], dim=-1)
-    weights = delta_memory(sum_normalised(k), v, b[:, 0].sigmoid())
-    q = sum_normalised(x[0] @ delta.query_projection.weight.T)
-    y, state = delta(x, delta.write(source))
-    assert_close(state.weights[0, 0], weights, **EXACT)
-    assert_close(y[0], q @ weights.T @ delta.output.weight.T, **EXACT)
-
-
-def test_cross_attention_without_a_memory_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"`write\(source\)` made; got None"):
-        FastWeightCrossAttention(8, 2)(torch.randn(1, 2, 8))
 
 
 def test_output_only_attention_normalisation_leaves_the_memory_alone() -> None:
