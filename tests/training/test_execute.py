@@ -222,7 +222,11 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("run", "processes", "message"),
     [
-        (replace(TINY, task=replace(TASK, model=replace(MODEL, attention=SoftmaxAttentionConfig()))), 1, "without bound"),
+        (
+            replace(TINY, task=replace(TASK, model=replace(MODEL, attention=SoftmaxAttentionConfig()))),
+            1,
+            "without bound",
+        ),
         (TINY, 3, "4 rows cannot be shared by 6 parts"),
     ],
 )

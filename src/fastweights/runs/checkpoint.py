@@ -56,7 +56,12 @@ def checkpoint_path(folder: Path, step: int) -> Path:
 
 
 def save_checkpoint(
-    folder: Path, checkpoint: Checkpoint, *, keep: int = 2, best: int | None = None, file_system: FileSystem = FILE_SYSTEM
+    folder: Path,
+    checkpoint: Checkpoint,
+    *,
+    keep: int = 2,
+    best: int | None = None,
+    file_system: FileSystem = FILE_SYSTEM,
 ) -> Path:
     """Write a checkpoint, then remove all but the last `keep` and the one of step `best`."""
     _refuse_not_finite(checkpoint)
