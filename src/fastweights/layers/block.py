@@ -19,15 +19,17 @@ class Attention(Protocol):
     ) -> LayerState:
         """The state before the first step of `batch` sequences."""
 
-    def __call__(self, x: Inputs, state: LayerState | None, mask: Mask | None) -> tuple[Inputs, LayerState]:
-        """The outputs and the state after `x`."""
+    def __call__(
+        self, x: Inputs, state: LayerState | None, mask: Mask | None, **packing: Mask
+    ) -> tuple[Inputs, LayerState]:
+        """The outputs and the state after `x`; `boundaries` come only if sequences are packed."""
 
 
 class Block(nn.Module):
     """post-LN: x ← LN(x + attention(x)), x ← LN(x + ffn(x));   pre-LN: x ← x + attention(LN(x)), x ← x + ffn(LN(x)).
 
     `attention` is any module with `forward(x, state, mask) -> (y, state)`, and `initial_state` if the block's is asked
-    for. Dropout acts on the attention's output.
+    for. Dropout acts on the attention's output. `boundaries` of packed sequences go to an attention that takes them.
     """
 
     attention: Attention
@@ -54,12 +56,17 @@ class Block(nn.Module):
 
     @override
     def forward(
-        self, x: Inputs, state: LayerState | None = None, mask: Mask | None = None
+        self,
+        x: Inputs,
+        state: LayerState | None = None,
+        mask: Mask | None = None,
+        boundaries: Mask | None = None,
     ) -> tuple[Inputs, LayerState]:
+        packing = {} if boundaries is None else {"boundaries": boundaries}
         if self.pre_norm:
-            read, after = self.attention(self.attention_norm(x), state, mask)
+            read, after = self.attention(self.attention_norm(x), state, mask, **packing)
             x = x + self.dropout(read)
             return x + self.feed_forward(self.feed_forward_norm(x)), after
-        read, after = self.attention(x, state, mask)
+        read, after = self.attention(x, state, mask, **packing)
         x = self.attention_norm(x + self.dropout(read))
         return self.feed_forward_norm(x + self.feed_forward(x)), after

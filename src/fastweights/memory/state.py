@@ -5,6 +5,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
@@ -25,13 +26,14 @@ class FastWeightState(LayerState):
     """W, with z where attention normalisation is used, and how many steps each sequence has seen.
 
     `log_scale` is M of stabilised FAVOR+: the stored weights and normaliser are exp(-M) times the true ones
-    (docs/math.md#stabilised-favor).
+    (docs/math.md#stabilised-favor). `convolution` holds the last inputs of a short convolution, if the layer has one.
     """
 
     weights: Weights
     normaliser: Normaliser | None
     steps: Steps
     log_scale: PerHead | None = None
+    convolution: Float[Tensor, "b w c"] | None = None
 
     @classmethod
     def zeros(
@@ -98,6 +100,8 @@ class FastWeightState(LayerState):
         for name, tensor in self.tensors().items():
             if name in wanted and tuple(tensor.shape) != wanted[name]:
                 raise ValueError(f"{source}: {name} must have shape {wanted[name]}, got {tuple(tensor.shape)}")
+            if name == "convolution" and (tensor.dim() != 3 or tensor.shape[0] != b):
+                raise ValueError(f"{source}: convolution must be ({b}, w, c), got shape {tuple(tensor.shape)}")
             if tensor.is_floating_point() != (name != "steps"):
                 raise ValueError(f"{source}: {name} cannot be of dtype {tensor.dtype}")
 

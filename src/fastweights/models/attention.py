@@ -11,7 +11,7 @@ from fastweights.feature_maps import DPFP, FEATURE_MAPS, FeatureMap
 from fastweights.layers import FastWeightAttention, SoftmaxAttention
 from fastweights.layers.attention.relative import RelativeAttention
 from fastweights.memory import NORMALISATIONS, AttentionNormalisation, Normalisation, SumNormalisation
-from fastweights.update_rules import UPDATE_RULES, DeltaRule, UpdateRule
+from fastweights.update_rules import DECAYS, UPDATE_RULES, Decay, DeltaRule, UpdateRule
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,7 @@ ATTENTIONS: dict[str, type[AttentionConfig]] = {
 REGISTRIES: Registries = {
     FeatureMap: FEATURE_MAPS,
     UpdateRule: UPDATE_RULES,
+    Decay: DECAYS,
     Normalisation: NORMALISATIONS,
     AttentionConfig: ATTENTIONS,
 }

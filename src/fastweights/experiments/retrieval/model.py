@@ -37,11 +37,14 @@ class RetrievalModel(nn.Module):
         self.key_projection = nn.Linear(num_keys + embedding_dim, key_dim)
         self.query_projection = nn.Linear(embedding_dim, key_dim)
         self.gates: tuple[Gate, ...] = ()
+        self.gate_dims: list[int] = []
         if isinstance(attention, FastWeightRead):
             self.gates, width = attention.update_rule.gates, attention.feature_map.feature_dim(key_dim)
-            self.gate_dims = [1 if gate.per == "head" else width for gate in self.gates]
+            self.gate_dims = [{"head": 1, "key": width, "value": num_keys}[gate.per] for gate in self.gates]
+            if odd := [gate.name for gate in self.gates if gate.rank or gate.each_write or not gate.from_input]:
+                raise ValueError(f"update_rule: a retrieval model computes its gates from pairs, not {', '.join(odd)}")
         self.gate_projection = nn.Linear(num_keys + embedding_dim, sum(self.gate_dims)) if self.gates else None
-        learned = {gate.name: gate.parameters(1) for gate in self.gates}
+        learned = {gate.name: gate.parameters(1, dim) for gate, dim in zip(self.gates, self.gate_dims, strict=True)}
         self.gate_parameters = nn.ModuleDict({name: nn.ParameterDict(x) for name, x in learned.items() if x})
         self.reset_parameters(generator)
 

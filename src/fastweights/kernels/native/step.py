@@ -28,8 +28,8 @@ def _load() -> "ctypes._NamedFuncPointer | None":
         return None
     # PyDLL: the library calls functions of torch that need the interpreter's lock.
     step = ctypes.PyDLL(library.load()._name).fastweights_step
-    objects = [ctypes.py_object] * 8
-    step.argtypes = [ctypes.c_void_p, ctypes.c_int64, *objects, ctypes.c_int, ctypes.py_object]
+    optional = (ctypes.c_int, ctypes.py_object)
+    step.argtypes = [ctypes.c_void_p, ctypes.c_int64, *[ctypes.py_object] * 8, *optional, *optional]
     return step
 
 
@@ -45,9 +45,10 @@ def step(
     write: Tensor,
     weights: Tensor | None,
     decay: Tensor | None,
+    lookups: Tensor | None = None,
 ) -> tuple[Tensor, Tensor] | None:
     """Reads and weights after a single step; None if the inputs need the general path, which also reports errors."""
-    inputs = (queries, keys, values, erase, write, weights, decay)
+    inputs = (queries, keys, values, erase, write, weights, decay, lookups)
     if (
         weights is None
         or _step is None
@@ -73,6 +74,8 @@ def step(
             final,
             decay is not None,
             decay,
+            lookups is not None,
+            lookups,
         )
     except (BufferError, RuntimeError):  # DLPack cannot describe such a tensor, a sparse one for instance
         return None

@@ -17,7 +17,8 @@ class FastWeightCrossAttention(MemoryAttention):
 
     @override
     def _add_projections(self) -> None:
-        self._dims = [self.key_dim, self.value_dim, *self.gate_dims]
+        count = self.update_rule.writes_per_step
+        self._dims = [count * self.key_dim, count * self.value_dim, *self._gate_dims]
         self.source_projection = nn.Linear(self.model_dim, self.num_heads * sum(self._dims), bias=False)
         self.query_projection = nn.Linear(self.model_dim, self.num_heads * self.key_dim, bias=False)
 
@@ -26,7 +27,7 @@ class FastWeightCrossAttention(MemoryAttention):
         state = self._start(source, mask, state)
         source = without_padding(source, mask)
         keys, values, *gate_logits = self._split(self.source_projection(source), *self._dims)
-        writes = self._writes(keys, values, gate_logits, mask)
+        writes = self._writes(source, keys, values, gate_logits, mask)
         return self._run(writes, writes.keys, state, source, causal=True)[1]
 
     @override
@@ -40,5 +41,6 @@ class FastWeightCrossAttention(MemoryAttention):
         (queries,) = self._split(self.query_projection(real), self.key_dim)
         nothing = queries.new_zeros(x.shape[0], 0, self.num_heads * sum(self._dims))
         keys, values, *gate_logits = self._split(nothing, *self._dims)
-        writes = self._writes(keys, values, gate_logits, None)
-        return self._run(writes, self.mapping(queries)[0], state, real, causal=False)
+        writes = self._writes(real[:, :0], keys, values, gate_logits, None)
+        y, state = self._run(writes, self.mapping(queries)[0], state, real, causal=False)
+        return y, state
