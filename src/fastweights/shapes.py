@@ -5,6 +5,7 @@
 | b      | sequences of a batch                              |                     |
 | h      | heads                                             | H                   |
 | t      | time steps                                        | L                   |
+| s      | time steps of a source that is attended to        |                     |
 | d      | components of a key or query before the map       | d_key               |
 | k      | components of a mapped key or query               | d_dot               |
 | v      | components of a value                             | d_value             |
@@ -18,6 +19,8 @@ from torch import Tensor
 
 Inputs = Float[Tensor, "b t model"]
 Mask = Bool[Tensor, "b t"]
+Source = Float[Tensor, "b s model"]
+SourceMask = Bool[Tensor, "b s"]
 Vectors = Float[Tensor, "*batch d"]
 Features = Float[Tensor, "*batch k"]
 Projection = Float[Tensor, "m d"]

@@ -3,16 +3,20 @@
 from fastweights.layers.attention.cross import FastWeightCrossAttention
 from fastweights.layers.attention.fast_weight import FastWeightAttention
 from fastweights.layers.attention.softmax import KeyValueState, SoftmaxAttention
+from fastweights.layers.attention.softmax_cross import SoftmaxCrossAttention
 from fastweights.layers.block import Block
+from fastweights.layers.decoder_block import DecoderBlock
 from fastweights.layers.feed_forward import FeedForward
 from fastweights.layers.positions import SinusoidalPositions
 
 __all__ = [
     "Block",
+    "DecoderBlock",
     "FastWeightAttention",
     "FastWeightCrossAttention",
     "FeedForward",
     "KeyValueState",
     "SinusoidalPositions",
     "SoftmaxAttention",
+    "SoftmaxCrossAttention",
 ]

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from typing_extensions import override
 
 from fastweights.layers.exact.dropout import Dropout
@@ -23,6 +23,9 @@ class Attention(Protocol):
         self, x: Inputs, state: LayerState | None, mask: Mask | None, **packing: Mask
     ) -> tuple[Inputs, LayerState]:
         """The outputs and the state after `x`; `boundaries` come only if sequences are packed."""
+
+    def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
+        """The outputs for whole sequences, of which no state is kept."""
 
 
 class Block(nn.Module):
@@ -63,10 +66,16 @@ class Block(nn.Module):
         boundaries: Mask | None = None,
     ) -> tuple[Inputs, LayerState]:
         packing = {} if boundaries is None else {"boundaries": boundaries}
+        read, after = self.attention(self.attention_norm(x) if self.pre_norm else x, state, mask, **packing)
+        return self._finish(x, read), after
+
+    def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
+        """The outputs for whole sequences, of which no state is kept: what an encoder is made of."""
+        return self._finish(x, self.attention.attend(self.attention_norm(x) if self.pre_norm else x, mask))
+
+    def _finish(self, x: Tensor, read: Tensor) -> Tensor:
         if self.pre_norm:
-            read, after = self.attention(self.attention_norm(x), state, mask, **packing)
             x = x + self.dropout(read)
-            return x + self.feed_forward(self.feed_forward_norm(x)), after
-        read, after = self.attention(x, state, mask, **packing)
+            return x + self.feed_forward(self.feed_forward_norm(x))
         x = self.attention_norm(x + self.dropout(read))
-        return self.feed_forward_norm(x + self.feed_forward(x)), after
+        return self.feed_forward_norm(x + self.feed_forward(x))

@@ -4,9 +4,11 @@ from torch import nn
 from typing_extensions import override
 
 from fastweights.layers.attention.memory_attention import MemoryAttention
-from fastweights.layers.exact.padding import without_padding
-from fastweights.memory import FastWeightState
-from fastweights.shapes import Inputs, Mask
+from fastweights.layers.exact.overflow import refuse_overflow
+from fastweights.layers.exact.padding import check_inputs, without_padding
+from fastweights.memory import FastWeightState, run_rule
+from fastweights.memory.whole_sequence import write_all
+from fastweights.shapes import Inputs, Mask, Source, SourceMask
 
 
 class FastWeightCrossAttention(MemoryAttention):
@@ -28,7 +30,19 @@ class FastWeightCrossAttention(MemoryAttention):
         source = without_padding(source, mask)
         keys, values, *gate_logits = self._split(self.source_projection(source), *self._dims)
         writes = self._writes(source, keys, values, gate_logits, mask)
-        return self._run(writes, writes.keys, state, source, causal=True)[1]
+        if self._writes_at_once:
+            after = write_all(writes, state)
+        else:
+            _, after = run_rule(
+                self.update_rule,
+                writes,
+                writes.keys,
+                state,
+                attention_normalisation=self.attention_normalisation,
+                backend=self.backend,
+            )
+        refuse_overflow(source, state, None, after)
+        return after
 
     @override
     def forward(
@@ -39,8 +53,19 @@ class FastWeightCrossAttention(MemoryAttention):
         state = self._start(x, mask, state)
         real = without_padding(x, mask)
         (queries,) = self._split(self.query_projection(real), self.key_dim)
-        nothing = queries.new_zeros(x.shape[0], 0, self.num_heads * sum(self._dims))
-        keys, values, *gate_logits = self._split(nothing, *self._dims)
-        writes = self._writes(real[:, :0], keys, values, gate_logits, None)
-        y, state = self._run(writes, self.mapping(queries)[0], state, real, causal=False)
+        y = self._outputs(self._read(self.mapping(queries)[0], state))
+        refuse_overflow(real, state, y, None)
         return y, state
+
+    def attend(
+        self, x: Inputs, source: Source, mask: Mask | None = None, source_mask: SourceMask | None = None
+    ) -> Inputs:
+        """The outputs for whole sequences, each with its source, of which no memory is kept."""
+        check_inputs(x, mask, self.model_dim)
+        check_inputs(source, source_mask, self.model_dim)
+        self.mapping.redraw()
+        real, source = without_padding(x, mask), without_padding(source, source_mask)
+        (queries,) = self._split(self.query_projection(real), self.key_dim)
+        keys, values, *gate_logits = self._split(self.source_projection(source), *self._dims)
+        writes = self._writes(source, keys, values, gate_logits, source_mask)
+        return self._attend(writes, self.mapping(queries)[0], real, causal=False)

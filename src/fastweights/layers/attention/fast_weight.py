@@ -10,7 +10,7 @@ from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.layers.attention.memory_attention import MemoryAttention
 from fastweights.layers.attention.output_gate import OutputGate
 from fastweights.layers.attention.short_convolution import ShortConvolution
-from fastweights.layers.exact.padding import without_padding
+from fastweights.layers.exact.padding import check_inputs, without_padding
 from fastweights.memory import AttentionNormalisation, FastWeightState, Normalisation, SumNormalisation, WriteInputs
 from fastweights.memory.packing import check_boundaries
 from fastweights.shapes import Inputs, Mask
@@ -112,6 +112,19 @@ class FastWeightAttention(MemoryAttention):
         writes = writes._replace(keys=self._shared(writes.keys), log_scales=log_scales)
         y, state = self._run(writes, self._shared(self.mapping(self._heads(queries))[0]), state, real, self.causal)
         return y, state
+
+    def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
+        """The outputs for whole sequences from an empty memory, of which no state is kept."""
+        plain = self.convolution is None and self.output_gate is None and self.skip is None
+        if not plain or self.num_key_heads != self.num_heads:
+            return self.forward(x, None, mask)[0]
+        check_inputs(x, mask, self.model_dim)
+        self.mapping.redraw()
+        real = without_padding(x, mask)
+        queries, keys, values, *gate_logits = self.projection(real).split(self._sizes, dim=-1)
+        logits = [self._heads(part, self.num_heads) for part in gate_logits]
+        writes = self._writes(real, self._heads(keys), self._heads(values, self.num_heads), logits, mask)
+        return self._attend(writes, self.mapping(self._heads(queries))[0], real, self.causal)
 
     def _check_packing(self, x: Inputs, mask: Mask | None, boundaries: Mask | None) -> None:
         if boundaries is None:

@@ -16,8 +16,9 @@ from fastweights.memory import (
     WriteInputs,
     run_rule,
 )
+from fastweights.memory.whole_sequence import attend, is_short, read_memory, write_all
 from fastweights.shapes import Inputs, Mask
-from fastweights.update_rules import DeltaRule, Gate, LinearRule, UpdateRule
+from fastweights.update_rules import DeltaRule, Gate, LinearRule, SumRule, UpdateRule
 
 
 class MemoryAttention(nn.Module):
@@ -161,20 +162,50 @@ class MemoryAttention(nn.Module):
     def _run(
         self, writes: WriteInputs, queries: Tensor, state: FastWeightState, x: Tensor, causal: bool
     ) -> tuple[Tensor, FastWeightState]:
-        reads, after = run_rule(
-            self.update_rule,
-            writes,
-            queries,
-            state,
-            attention_normalisation=self.attention_normalisation,
-            causal=causal,
-            backend=self.backend,
-        )
-        if self.read_scale != 1.0:
-            reads = self.read_scale * reads
-        y = self.output(self._finish(reads.transpose(1, 2), writes, x).flatten(2))
+        if self._writes_at_once and not causal:
+            after = write_all(writes, state)
+            reads = self._read(queries, after)
+        else:
+            reads, after = run_rule(
+                self.update_rule,
+                writes,
+                queries,
+                state,
+                attention_normalisation=self.attention_normalisation,
+                causal=causal,
+                backend=self.backend,
+            )
+        y = self._outputs(reads, writes, x)
         refuse_overflow(x, state, y, after)
         return y, after
+
+    def _attend(self, writes: WriteInputs, queries: Tensor, x: Tensor, causal: bool) -> Tensor:
+        """Write a whole sequence, read it and keep no state: with no memory at all where that takes fewer products."""
+        dims = (self.mapping.feature_dim, self.value_dim)
+        if not (self._writes_at_once and is_short(queries.shape[2], writes.keys.shape[2], *dims)):
+            return self._run(writes, queries, self.initial_state(x.shape[0], x.dtype, x.device), x, causal)[0]
+        normalised = self.attention_normalisation is not None
+        y = self._outputs(attend(writes, queries, normalised=normalised, causal=causal), writes, x)
+        refuse_overflow(x, None, y, None)
+        return y
+
+    def _read(self, queries: Tensor, state: FastWeightState) -> Tensor:
+        """Read a memory and leave it as it is."""
+        reads = read_memory(self.update_rule, state, queries, self.attention_normalisation)
+        return reads.to(queries.dtype)
+
+    def _outputs(self, reads: Tensor, writes: WriteInputs | None = None, x: Tensor | None = None) -> Tensor:
+        """b h t v → b t model."""
+        reads = reads if self.read_scale == 1.0 else self.read_scale * reads
+        reads = reads.transpose(1, 2)
+        if writes is not None and x is not None:
+            reads = self._finish(reads, writes, x)
+        return self.output(reads.flatten(2))
+
+    @property
+    def _writes_at_once(self) -> bool:
+        """True if the order of writes does not matter, and no backend was asked for that takes them in order."""
+        return isinstance(self.update_rule, SumRule) and self.backend == "auto"
 
     def _finish(self, reads: Tensor, writes: WriteInputs, x: Tensor) -> Tensor:
         """What is done to the reads, b t h v, before the output projection: nothing."""

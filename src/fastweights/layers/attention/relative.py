@@ -82,6 +82,10 @@ class RelativeAttention(nn.Module):
         kept = max(hidden.shape[1] - self.memory_length, 0)
         return self.output(outputs), HiddenState(hidden[:, kept:], real[:, kept:], seen)
 
+    def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
+        """The outputs for whole sequences without a memory before them, of which no state is kept."""
+        return self(x, None, mask)[0]
+
     def _weights(self, queries: Tensor, keys: Tensor, real: Tensor, align: Callable[[Tensor], Tensor]) -> Tensor:
         steps, total = queries.shape[2], keys.shape[2]
         from_far = sinusoids(torch.arange(total - 1, -1, -1, device=keys.device), self.model_dim, keys.dtype)

@@ -67,9 +67,8 @@ class SoftmaxAttention(nn.Module):
     ) -> tuple[Inputs, KeyValueState]:
         check_inputs(x, mask, self.model_dim)
         x = without_padding(x, mask)
-        dims = [self.num_heads * dim for dim in (self.key_dim, self.key_dim, self.value_dim)]
-        queries, keys, values = (
-            part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in self.projection(x).split(dims, dim=-1)
+        queries, keys, values = split_heads(
+            self.projection(x), self.num_heads, self.key_dim, self.key_dim, self.value_dim
         )
         real = torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if mask is None else mask
         if state is not None:
@@ -80,18 +79,29 @@ class SoftmaxAttention(nn.Module):
         if state is None and mask is None:
             outputs = scaled_dot_product_attention(queries, keys, values, dropout_p=dropout, is_causal=self.causal)
         else:
-            outputs = self._attend(queries, after, dropout)
+            outputs = attend_to(queries, after, causal=self.causal, dropout=dropout)
         return self.output(outputs.transpose(1, 2).flatten(2)), after
 
-    def _attend(self, queries: Tensor, state: KeyValueState, dropout: float) -> Tensor:
-        """Attention to the real steps so far; a query with nothing to attend to reads zero."""
-        steps, total = queries.shape[2], state.keys.shape[2]
-        allowed = state.real[:, None, None, :]
-        if self.causal:
-            visible = torch.ones(steps, total, dtype=torch.bool, device=queries.device).tril(total - steps)
-            allowed = allowed & visible
-        empty = ~allowed.any(dim=-1, keepdim=True)
-        outputs = scaled_dot_product_attention(
-            queries, state.keys, state.values, attn_mask=allowed | empty, dropout_p=dropout
-        )
-        return outputs.masked_fill(empty, 0.0)
+    def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
+        """The outputs for whole sequences, of which no state is kept."""
+        return self(x, None, mask)[0]
+
+
+def split_heads(projected: Tensor, num_heads: int, *dims: int) -> list[Tensor]:
+    """b t (h·d₁ + h·d₂ + …) → one b h t d each."""
+    parts = projected.split([num_heads * dim for dim in dims], dim=-1)
+    return [part.unflatten(-1, (num_heads, -1)).transpose(1, 2) for part in parts]
+
+
+def attend_to(queries: Tensor, state: KeyValueState, *, causal: bool, dropout: float) -> Tensor:
+    """Attention to the real steps so far; a query with nothing to attend to reads zero."""
+    steps, total = queries.shape[2], state.keys.shape[2]
+    allowed = state.real[:, None, None, :]
+    if causal:
+        visible = torch.ones(steps, total, dtype=torch.bool, device=queries.device).tril(total - steps)
+        allowed = allowed & visible
+    empty = ~allowed.any(dim=-1, keepdim=True)
+    outputs = scaled_dot_product_attention(
+        queries, state.keys, state.values, attn_mask=allowed | empty, dropout_p=dropout
+    )
+    return outputs.masked_fill(empty, 0.0)

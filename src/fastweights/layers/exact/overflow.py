@@ -16,19 +16,23 @@ ADVICE = (
 )
 
 
-def refuse_overflow(x: Tensor, before: FastWeightState, y: Tensor, after: FastWeightState) -> None:
+def refuse_overflow(x: Tensor, before: FastWeightState | None, y: Tensor | None, after: FastWeightState | None) -> None:
     """Raise a FloatingPointError if a sequence with finite inputs and state has an output or a state that is not."""
     if x.device.type != "cpu" or torch.compiler.is_compiling():
         return
-    outgoing = (y, after.weights, after.normaliser)
+    outgoing = (y, *_contents(after))
     if all(tensor is None or math.isfinite(tensor.detach().sum().item()) for tensor in outgoing):
         return
-    overflowed = _finite_sequences(x, before.weights, before.normaliser) & ~_finite_sequences(*outgoing)
+    overflowed = _finite_sequences(x, *_contents(before)) & ~_finite_sequences(*outgoing)
     if overflowed.any():
         sequences = overflowed.nonzero().flatten().tolist()
         raise FloatingPointError(
             f"the memory overflowed in sequences {sequences} of the batch although all inputs were finite: {ADVICE}"
         )
+
+
+def _contents(state: FastWeightState | None) -> tuple[Tensor | None, ...]:
+    return () if state is None else (state.weights, state.normaliser)
 
 
 def _finite_sequences(*tensors: Tensor | None) -> Tensor:
