@@ -1,8 +1,8 @@
-"""How a claim is decided, and how numbers are written in its evidence."""
+"""How a claim is decided."""
 
 import pytest
 
-from fastweights.reporting.claim import NOT_RUN, decide, number, sizes
+from fastweights.reporting.claim import NOT_RUN, decide, sizes
 
 
 @pytest.mark.parametrize(
@@ -20,14 +20,6 @@ def test_a_claim_holds_as_far_as_its_parts_do(parts: list[bool], verdict: str) -
 
 def test_without_parts_nothing_is_decided() -> None:
     assert decide([], "evidence") == NOT_RUN
-
-
-@pytest.mark.parametrize(
-    ("loss", "text"),
-    [(0.12345, "0.123"), (0.01, "0.010"), (0.00123, "0.0012"), (0.0, "0"), (float("nan"), "not a number")],
-)
-def test_a_loss_has_the_digits_that_mean_something(loss: float, text: str) -> None:
-    assert number(loss) == text
 
 
 def test_sizes_are_a_list_in_words() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from fastweights.runs.display import Display, Running, RunStatus, SweepDisplay, duration, ending
+from fastweights.runs.display import Display, Running, RunStatus, SweepDisplay, duration, ending, number
 
 
 def plain_display(total: int = 3, done: int = 1) -> tuple[SweepDisplay, io.StringIO]:
@@ -130,3 +130,11 @@ def test_a_quiet_display_shows_nothing(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == ""
     Display.on_terminal().say("line")
     assert capsys.readouterr().out == "line\n"
+
+
+@pytest.mark.parametrize(
+    ("loss", "text"),
+    [(0.12345, "0.123"), (0.01, "0.010"), (0.00123, "0.0012"), (0.0, "0"), (float("nan"), "not a number")],
+)
+def test_a_loss_has_the_digits_that_mean_something(loss: float, text: str) -> None:
+    assert number(loss) == text

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 
 from fastweights.experiments.records import Records
-from fastweights.reporting.claim import NOT_RUN, Claim, Finding, decide, number
+from fastweights.reporting.claim import NOT_RUN, Claim, Finding, decide
+from fastweights.runs.display import number
 from toy_family.fits import losses
 
 Fits = Mapping[int, float]

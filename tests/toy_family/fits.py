@@ -2,12 +2,13 @@
 
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting.claim import number
-from fastweights.reporting.report import Section, Table
+from fastweights.reporting.report import Table
+from fastweights.runs.display import number
 from fastweights.training.run import Run
 from toy_family.presets import preset
 
 TITLE = "Fits: lines through points"
+TEXT = "More points, a better line."
 SIZES = (2, 20, 200)
 
 
@@ -27,7 +28,7 @@ def losses(records: Records) -> dict[int, float]:
     return {points: found[run] for points, run in zip(SIZES, runs(), strict=True) if run in found}
 
 
-def report(records: Records) -> Section:
-    """The table."""
+def tables(records: Records) -> tuple[Table, ...]:
+    """The losses."""
     rows = tuple((str(points), number(loss)) for points, loss in losses(records).items())
-    return Section(TITLE, ("More points, a better line.",), tables=(Table("fits", "Loss.", ("points", "loss"), rows),))
+    return (Table("fits", "Loss.", ("points", "loss"), rows),)

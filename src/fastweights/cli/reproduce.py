@@ -32,8 +32,7 @@ def reproduce(
     """
     if not what:
         raise ValueError(f"figures: name at least one of {', '.join(shown_modules())}")
-    from fastweights.experiments.families import shown_module
-    from fastweights.experiments.paper import paper_report
+    from fastweights.experiments.paper import paper_report, section
     from fastweights.experiments.records import load
     from fastweights.reporting.terminal import print_table
     from fastweights.runs.record import check_results_folder
@@ -44,7 +43,7 @@ def reproduce(
     train(what, options, results)
     records = load(results)
     for name in what:
-        for table in shown_module(name).report(records).tables:
+        for table in section(name, records).tables:
             print_table(table.caption, table.columns, table.rows)
     print(f"The report is {paper_report(records).save(Path('fastweights-report'))}")
 

@@ -4,7 +4,8 @@
     task.py      the `Task` that it opens: data, model, loss, evaluation
     presets.py   `preset(name, …)`, the runs that have names; `fastweights run` gives it a model and a rule, or None
     claims.py    CLAIMS of the paper, each with the rule that decides it (if the paper makes any)
-    figureN.py, tableN.py   runs, drawing and table of one figure or table of the paper, listed in `SHOWS`
+    figureN.py, tableN.py   one figure or table of the paper, listed in `SHOWS`: TITLE, TEXT, `runs(options)`,
+                            `coverage(records)`, and what it shows, `drawings(records)` and `tables(records)`
 
 The package itself imports nothing heavy: it says what it `SHOWS` and which tasks `fastweights run` offers (`RUNS`).
 """

@@ -15,7 +15,7 @@ from fastweights.training.task import TaskConfig
 
 
 def shown_module(name: str) -> Any:
-    """The module of a figure or table: TITLE, `runs(options)`, `coverage(records)` and `report(records)`."""
+    """The module of a figure or table: TITLE, TEXT, `runs(options)`, `coverage(records)`, and what it shows."""
     modules = shown_modules()
     if name not in modules:
         raise ValueError(f"figure or table: {unknown('name', name, modules)}")

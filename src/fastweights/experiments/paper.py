@@ -8,15 +8,14 @@ from fastweights.experiments.families import codec, family_modules, shown_module
 from fastweights.experiments.ledger import disagreements, ledger
 from fastweights.experiments.records import Records
 from fastweights.files import write_whole
-from fastweights.reporting.claim import number
 from fastweights.reporting.report import Report, Section, Table, fill_markers
-from fastweights.runs.display import duration
+from fastweights.runs.display import duration, number
 from fastweights.runs.record import Record
 
 
 def paper_report(records: Records) -> Report:
     """Figures and tables of the paper, its claims, where it disagrees with itself, and other runs if there are any."""
-    sections = [shown_module(name).report(records) for name in shown_modules()]
+    sections = [section(name, records) for name in shown_modules()]
     sections.append(
         Section(
             "Commands",
@@ -49,6 +48,17 @@ def paper_report(records: Records) -> Report:
         tuple(sections),
         "Made by `fastweights report` from records alone: no number on this page was typed by hand. The "
         "published runs are those that the authors of the paper put beside their code.",
+    )
+
+
+def section(name: str, records: Records) -> Section:
+    """One figure or table of the paper."""
+    module = shown_module(name)
+    return Section(
+        module.TITLE,
+        (module.TEXT,),
+        module.drawings(records) if hasattr(module, "drawings") else (),
+        module.tables(records) if hasattr(module, "tables") else (),
     )
 
 

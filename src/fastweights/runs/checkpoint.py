@@ -150,7 +150,7 @@ def set_aside(path: Path) -> Path:
     number = 0
     while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
-    path.rename(aside)
+    FILE_SYSTEM.rename(path, aside)
     return aside
 
 

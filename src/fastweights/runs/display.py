@@ -204,6 +204,13 @@ def ending(result: dict[str, Any]) -> str:
     return f"{loss}, {result['steps']} steps, {result.get('stopped_because', 'finished')}"
 
 
+def number(loss: float) -> str:
+    """A loss with as many digits as mean something."""
+    if loss != loss:
+        return "not a number"
+    return f"{loss:.3f}" if loss >= 0.01 else f"{loss:.2g}"
+
+
 def duration(seconds: float) -> str:
     """Seconds as people say them."""
     if seconds < 90:

@@ -7,7 +7,7 @@ import torch
 from torch.testing import assert_close
 
 from fastweights.experiments.demo import memory
-from fastweights.experiments.demo.memory import CHANGED, PICTURES, REPLACEMENT, RULES, WRITTEN, picture
+from fastweights.experiments.demo.memory import CHANGED, PICTURES, REPLACEMENT, SHOWN_RULES, WRITTEN, picture
 
 CHANGED_AT = list(WRITTEN).index(CHANGED)
 
@@ -18,20 +18,20 @@ def keys(request: pytest.FixtureRequest) -> torch.Tensor:
 
 
 def test_the_sum_rule_adds_the_new_value_to_what_the_key_retrieved(keys: torch.Tensor) -> None:
-    before, after = memory.recall(RULES["sum rule"], keys).reads
+    before, after = memory.recall(SHOWN_RULES["sum rule"], keys).reads
     assert_close(after[0, 0, CHANGED_AT], before[0, 0, CHANGED_AT] + picture(REPLACEMENT))
     assert set(memory.describe(after[0, 0, CHANGED_AT]).split(" + ")) >= {WRITTEN[CHANGED], REPLACEMENT}
 
 
 def test_the_delta_rule_replaces_the_old_value(keys: torch.Tensor) -> None:
-    _, after = memory.recall(RULES["delta rule"], keys).reads
+    _, after = memory.recall(SHOWN_RULES["delta rule"], keys).reads
     assert_close(after[0, 0, CHANGED_AT], picture(REPLACEMENT), rtol=0, atol=1e-6)
     assert memory.describe(after[0, 0, CHANGED_AT]) == REPLACEMENT
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", SHOWN_RULES)
 def test_the_overwrite_changes_the_memory_only_along_its_key(rule: str, keys: torch.Tensor) -> None:
-    before, after = memory.recall(RULES[rule], keys).weights
+    before, after = memory.recall(SHOWN_RULES[rule], keys).weights
     key = keys[0, 0, CHANGED_AT]
     change = (after - before)[0, 0]
     assert_close(change, torch.outer(change @ key, key), rtol=0, atol=1e-6)
@@ -52,10 +52,10 @@ def test_the_error_is_relative_to_what_is_stored() -> None:
 
 
 def test_the_figure_draws_what_was_retrieved(keys: torch.Tensor) -> None:
-    recalls = {name: memory.recall(rule, keys) for name, rule in RULES.items()}
+    recalls = {name: memory.recall(rule, keys) for name, rule in SHOWN_RULES.items()}
     figure = memory.draw(recalls)
     columns = len(WRITTEN) + 1
-    for row, (name, moment) in enumerate([(name, moment) for name in RULES for moment in (0, 1)], start=1):
+    for row, (name, moment) in enumerate([(name, moment) for name in SHOWN_RULES for moment in (0, 1)], start=1):
         drawn = figure.axes[row * columns + CHANGED_AT].images[0].get_array()
         expected = recalls[name].reads[moment][0, 0, CHANGED_AT].reshape(7, 7)
         assert_close(torch.tensor(drawn), expected)

@@ -41,7 +41,7 @@ def test_tables_are_trained_and_shown(text: Path, tmp_path: Path) -> None:
     assert len(records) == 7
     contexts = {record.result["valid"]["context"] for record in records.values()}
     assert contexts == {"memory carried over the whole text, segments of 8", "sliding window of 8, stride 3"}
-    table = shown_module("table4").report(records).tables[0]
+    table = shown_module("table4").tables(records)[0]
     assert table.columns[-2:] == ("valid, ours, cpu, WikiText-2", "test, ours, cpu, WikiText-2")
     assert table.rows[2][:4] == ("Transformer-XL", "–", "24.6", "25.5")
     assert all(float(cell) > 1 for row in table.rows for cell in row[-2:])
@@ -85,4 +85,4 @@ def test_a_run_of_ones_own_is_not_taken_for_one_of_the_table() -> None:
     for change in ("training.steps=7", "model.num_layers=2", "segment_length=128"):
         other = codec().changed(run, [change])
         assert table2.coverage({other: record}).found == []
-        assert table2.report({other: record}).tables[0].rows == ()
+        assert table2.tables({other: record})[0].rows == ()

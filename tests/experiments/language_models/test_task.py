@@ -46,8 +46,8 @@ def test_the_record_of_a_carried_memory_says_how_far_it_reaches(text: Path, corp
     (span,) = memory_spans({found: record}).values()
     assert span[8] == pytest.approx(math.exp(emptied.loss), rel=1e-5)
     assert span[len(corpus.valid) - 1] == pytest.approx(math.exp(record.result["valid"]["loss"]), rel=1e-9)
-    assert [drawing.name for drawing in table4.report({found: record}).drawings] == ["reach"]
-    assert table4.report({}).drawings == ()
+    assert [drawing.name for drawing in table4.drawings({found: record})] == ["reach"]
+    assert table4.drawings({}) == ()
 
 
 def test_a_record_holds_what_the_model_scores(text: Path, corpus: Corpus, tmp_path: Path) -> None:

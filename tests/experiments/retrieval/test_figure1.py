@@ -9,7 +9,7 @@ from fastweights.experiments.retrieval import figure1
 def test_there_is_nothing_to_run() -> None:
     assert figure1.runs(ReproduceOptions()) == []
     assert figure1.coverage({}) == ((), 0, 0)
-    (drawing,) = figure1.report({}).drawings
+    (drawing,) = figure1.drawings({})
     assert drawing.name == "figure1"
 
 

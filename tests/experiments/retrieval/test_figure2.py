@@ -26,7 +26,7 @@ def test_quick_runs_are_few_and_other_seeds_can_be_asked_for() -> None:
 
 
 def test_records_with_the_published_losses_agree_with_them() -> None:
-    rows = figure2.report(records_as_published()).tables[0].rows
+    rows = figure2.tables(records_as_published())[0].rows
     assert rows
     for row in rows:
         assert row[2] == row[3]
@@ -35,7 +35,7 @@ def test_records_with_the_published_losses_agree_with_them() -> None:
 
 
 def row_of(losses: dict[Run, float]) -> tuple[str, ...]:
-    return figure2.report({run: record(run, loss) for run, loss in losses.items()}).tables[0].rows[0]
+    return figure2.tables({run: record(run, loss) for run, loss in losses.items()})[0].rows[0]
 
 
 def test_the_distance_from_the_published_runs_is_told() -> None:

@@ -23,7 +23,7 @@ def test_quick_runs_are_few_and_other_seeds_can_be_asked_for() -> None:
 def test_the_table_has_the_median_of_the_seeds_under_both_lengths() -> None:
     losses = {1: (0.5, 0.7), 2: (0.2, 0.3), 3: (0.3, 0.9)}
     runs = {seed: preset("overwriting", "dpfp1", "sum", 20, seed, AS_PUBLISHED) for seed in losses}
-    (row,) = figure3.report({runs[seed]: record(runs[seed], *losses[seed]) for seed in losses}).tables[0].rows
+    (row,) = figure3.tables({runs[seed]: record(runs[seed], *losses[seed]) for seed in losses})[0].rows
     assert row[0] == "DPFP-1, sum rule"
     assert row[2:4] == ("0.300", "0.700")
     assert row[-1] == "200, 200, 200"
@@ -31,4 +31,4 @@ def test_the_table_has_the_median_of_the_seeds_under_both_lengths() -> None:
 
 def test_other_sizes_are_not_shown() -> None:
     other = preset("overwriting", "dpfp1", "sum", 40, 1, AS_PUBLISHED)
-    assert figure3.report({other: record(other)}).tables[0].rows == ()
+    assert figure3.tables({other: record(other)})[0].rows == ()

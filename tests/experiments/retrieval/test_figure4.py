@@ -17,7 +17,7 @@ def test_quick_runs_are_few_and_other_seeds_can_be_asked_for() -> None:
 
 def test_until_the_long_runs_are_there_it_shows_the_quick_ones() -> None:
     quick = {run: record(run) for run in figure4.runs(ReproduceOptions(quick=True))}
-    (drawing,) = figure4.report(quick).drawings
+    (drawing,) = figure4.drawings(quick)
     assert "S = 140" in drawing.caption
-    (drawing,) = figure4.report(quick | {run: record(run) for run in figure4.runs()}).drawings
+    (drawing,) = figure4.drawings(quick | {run: record(run) for run in figure4.runs()})
     assert "S = 600" in drawing.caption

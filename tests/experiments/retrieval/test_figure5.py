@@ -22,7 +22,7 @@ def test_quick_runs_are_few_and_other_seeds_can_be_asked_for() -> None:
 
 def test_every_loss_is_in_the_table() -> None:
     run = preset("overwriting", "elu", "delta", 60, 1, AS_PUBLISHED)
-    ours, by_text, published = figure5.report({run: record(run, 0.125, 0.75)}).tables[0].rows
+    ours, by_text, published = figure5.tables({run: record(run, 0.125, 0.75)})[0].rows
     assert ours == ("Linear, delta rule", "ours, length S", "–", "–", "0.125", *["–"] * 7)
     assert by_text[4] == "0.750"
     assert published[1] == "published, length S"

@@ -38,7 +38,7 @@ WRITTEN = {
     "brown": "house",
 }
 CHANGED, REPLACEMENT = "blue", "fish"
-RULES: dict[str, UpdateRule] = {"sum rule": SumRule(), "delta rule": DeltaRule()}
+SHOWN_RULES: dict[str, UpdateRule] = {"sum rule": SumRule(), "delta rule": DeltaRule()}
 KEY_DIM = 32
 SIDE = 7
 
@@ -62,7 +62,7 @@ def run(folder: Path, seed: int = 0) -> None:
         raise ValueError(f"{folder}: expected a folder, this is a file")
     folder.mkdir(parents=True, exist_ok=True)
     keys = make_keys(seed)
-    recalls = {name: recall(rule, keys) for name, rule in RULES.items()}
+    recalls = {name: recall(rule, keys) for name, rule in SHOWN_RULES.items()}
     print(
         f"Six associations were written into a memory of {SIDE * SIDE} × {keys.shape[-1]} fast weights; "
         f"then {CHANGED!r} was overwritten: {WRITTEN[CHANGED]} → {REPLACEMENT}.\n"
@@ -76,7 +76,7 @@ def run(folder: Path, seed: int = 0) -> None:
 
 def drawing(seed: int = 0) -> Drawing:
     """The figure with its caption, for a report."""
-    recalls = {name: recall(rule, make_keys(seed)) for name, rule in RULES.items()}
+    recalls = {name: recall(rule, make_keys(seed)) for name, rule in SHOWN_RULES.items()}
     return Drawing(
         "memory",
         draw(recalls),

@@ -11,12 +11,12 @@ from fastweights.experiments.retrieval import figure2, figure3
 from fastweights.experiments.retrieval.claims import CLAIMS
 from fastweights.experiments.retrieval.config import RetrievalConfig
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
-from fastweights.experiments.retrieval.outcomes import Outcomes, outcome, published
+from fastweights.experiments.retrieval.outcomes import NEARLY_SOLVED, Outcomes, outcome, published
 from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.retrieval.series import CAPACITY, OVERWRITING, feature_dim
-from fastweights.reporting.claim import NEARLY_SOLVED, number
 from fastweights.reporting.report import Report, Section
 from fastweights.reporting.terminal import print_table
+from fastweights.runs.display import number
 from fastweights.training.run import Run
 
 KEY_DIM = 32

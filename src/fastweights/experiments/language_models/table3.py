@@ -1,16 +1,15 @@
 """Table 3: positions and attention normalisation (Sec. 6.3)."""
 
 from fastweights.experiments.language_models.tables import PaperTable
-from fastweights.experiments.records import Records
-from fastweights.reporting.report import Section
 
 TITLE = "Table 3: positions and attention normalisation"
+TEXT = (
+    "The Linear Transformer with the delta rule, with and without positional encodings and attention "
+    "normalisation. The order of writes is in the memory itself, so positions may not be needed."
+)
 ARGUMENTS = " --threads 1"
 TABLE = PaperTable(
     "table3",
-    TITLE,
-    "The Linear Transformer with the delta rule, with and without positional encodings and attention "
-    "normalisation. The order of writes is in the memory itself, so positions may not be needed.",
     ("positions", "attention normalisation"),
     {
         ("yes", "yes"): "linear-delta-attnnorm",
@@ -20,9 +19,4 @@ TABLE = PaperTable(
     },
     ("medium",),
 )
-runs, coverage, data = TABLE.runs, TABLE.coverage, TABLE.data
-
-
-def report(records: Records) -> Section:
-    """The table, with our perplexities beside the paper's."""
-    return TABLE.section(records)
+runs, coverage, data, tables = TABLE.runs, TABLE.coverage, TABLE.data, TABLE.tables

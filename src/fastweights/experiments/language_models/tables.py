@@ -7,8 +7,7 @@ from fastweights.experiments.language_models.perplexities import PAPER, Perplexi
 from fastweights.experiments.language_models.presets import DATASETS, PRESETS, for_corpus, is_unchanged
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting.report import Section, Table
-from fastweights.reporting.style import Drawing
+from fastweights.reporting.report import Table
 from fastweights.training.run import Run
 
 SHOWN_SIZES = {
@@ -23,8 +22,6 @@ class PaperTable:
     """A comparison: what its models are called in the paper, the presets behind them, and the sizes it was made for."""
 
     name: str
-    title: str
-    text: str
     columns: tuple[str, ...]
     models: dict[tuple[str, ...], str]
     """The cells that tell a model from the others, and its preset without the size."""
@@ -59,9 +56,9 @@ class PaperTable:
         measured = {run.preset: record for run, record in records.items() if is_unchanged(run)}
         return Coverage([measured[preset] for preset in presets if preset in measured], len(presets))
 
-    def section(self, records: Records, drawings: tuple[Drawing, ...] = ()) -> Section:
+    def tables(self, records: Records) -> tuple[Table, ...]:
         """The table with our perplexities beside the paper's."""
-        return Section(self.title, (self.text,), drawings, (self.table(perplexities(records)),))
+        return (self.table(perplexities(records)),)
 
     def table(self, ours: Perplexities) -> Table:
         """The paper's numbers at its sizes, then ours at every size that was trained."""

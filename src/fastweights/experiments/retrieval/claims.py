@@ -3,9 +3,8 @@
 from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval import capacity_claims, overwriting_claims
 from fastweights.experiments.retrieval.outcomes import Outcomes, outcomes, published
-from fastweights.reporting.claim import Claim
 
-CLAIMS: tuple[Claim[Outcomes], ...] = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS)
+CLAIMS = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS)
 
 
 def theirs() -> Outcomes:

@@ -10,11 +10,14 @@ from numpy.typing import NDArray
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.feature_maps import DPFP
-from fastweights.reporting.report import Section
 from fastweights.reporting.style import BLUE, GREEN, ORANGE, VERMILION, Drawing, draw
 from fastweights.training.run import Run
 
 TITLE = "Figure 1: what DPFP does"
+TEXT = (
+    "DPFP multiplies pairs of rectified coordinates. In two dimensions each key activates one of four features, so "
+    "keys of different quarters of the plane do not meet in the memory."
+)
 COLOURS = (BLUE, ORANGE, GREEN, VERMILION)
 
 
@@ -28,16 +31,9 @@ def coverage(records: Records) -> Coverage:
     return Coverage((), 0)
 
 
-def report(records: Records) -> Section:
+def drawings(records: Records) -> tuple[Drawing, ...]:
     """The surfaces of Eqs. 33 to 36, computed by the feature map itself."""
-    return Section(
-        TITLE,
-        (
-            "DPFP multiplies pairs of rectified coordinates. In two dimensions each key activates one of "
-            "four features, so keys of different quarters of the plane do not meet in the memory.",
-        ),
-        (drawing(),),
-    )
+    return (drawing(),)
 
 
 def drawing() -> Drawing:

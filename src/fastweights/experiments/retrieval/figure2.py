@@ -8,15 +8,19 @@ from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.retrieval.bounds import rank_bound
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
-from fastweights.experiments.retrieval.outcomes import Outcomes, outcomes, published
+from fastweights.experiments.retrieval.outcomes import NEARLY_SOLVED, Outcomes, outcomes, published
 from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.retrieval.series import CAPACITY, DETERMINISTIC, feature_dim
-from fastweights.reporting.claim import NEARLY_SOLVED, number
-from fastweights.reporting.report import Section, Table
+from fastweights.reporting.report import Table
 from fastweights.reporting.style import GREY, Drawing, draw
+from fastweights.runs.display import number
 from fastweights.training.run import Run
 
 TITLE = "Figure 2: capacity"
+TEXT = (
+    "S keys are written once each with S values, then one key is asked for. A matrix with d_dot columns cannot hold "
+    "more than d_dot associations apart; the loss rises along the rank bound once S passes it."
+)
 SEEDS = (1,)
 SEEDS_OF_SOFTMAX = (1, 2, 3, 4, 5)
 """At large S, how many symbols softmax attention never tells apart is a matter of the seed."""
@@ -50,20 +54,19 @@ def coverage(records: Records) -> Coverage:
     return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
 
 
-def report(records: Records) -> Section:
-    """The figure, and how far our runs are from the published ones."""
-    ours = outcomes(records).where(setting="capacity")
-    theirs = published().where(setting="capacity")
-    return Section(
-        TITLE,
-        (
-            "S keys are written once each with S values, then one key is asked for. A matrix with d_dot "
-            "columns cannot hold more than d_dot associations apart; the loss rises along the rank bound "
-            "once S passes it.",
-        ),
-        (drawing(ours, theirs),),
-        (capacity_table(ours, theirs),),
-    )
+def drawings(records: Records) -> tuple[Drawing, ...]:
+    """Our losses over the published ones."""
+    return (drawing(*both_sides(records)),)
+
+
+def tables(records: Records) -> tuple[Table, ...]:
+    """How far our runs are from the published ones."""
+    return (capacity_table(*both_sides(records)),)
+
+
+def both_sides(records: Records) -> tuple[Outcomes, Outcomes]:
+    """Our outcomes and the published ones."""
+    return outcomes(records).where(setting="capacity"), published().where(setting="capacity")
 
 
 def capacity_table(ours: Outcomes, theirs: Outcomes) -> Table:

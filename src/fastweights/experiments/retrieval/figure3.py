@@ -8,15 +8,19 @@ from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.retrieval.bounds import layer_norm_bound, layer_norm_floor, order_blind_floor
 from fastweights.experiments.retrieval.curves import draw_curves, draw_ends, draw_legend
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
-from fastweights.experiments.retrieval.outcomes import Outcomes, median, outcomes, published
+from fastweights.experiments.retrieval.outcomes import SOLVED, Outcomes, median, outcomes, published
 from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.retrieval.series import OVERWRITING
-from fastweights.reporting.claim import SOLVED, number
-from fastweights.reporting.report import Section, Table
+from fastweights.reporting.report import Table
 from fastweights.reporting.style import GREY, Drawing, draw
+from fastweights.runs.display import number
 from fastweights.training.run import Run
 
 TITLE = "Figure 3: learning to overwrite"
+TEXT = (
+    "Keys come again with new values, and the newest one is asked for. The delta rule takes the old value out before "
+    "it writes; the sum rule adds the new value to it and can at best return the average."
+)
 SEEDS = (1, 2, 3)
 SIZE = 20
 VARIANTS = (
@@ -43,20 +47,14 @@ def coverage(records: Records) -> Coverage:
     return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
 
 
-def report(records: Records) -> Section:
-    """The learning curves, and what each variant reached."""
-    ours = variants(outcomes(records))
-    theirs = variants(published())
-    return Section(
-        TITLE,
-        (
-            "Keys come again with new values, and the newest one is asked for. The delta rule takes the "
-            "old value out before it writes; the sum rule adds the new value to it and can at best return "
-            "the average.",
-        ),
-        (drawing(ours, theirs, SIZE),),
-        (rules_table(ours, theirs),),
-    )
+def drawings(records: Records) -> tuple[Drawing, ...]:
+    """The learning curves."""
+    return (drawing(variants(outcomes(records)), variants(published()), SIZE),)
+
+
+def tables(records: Records) -> tuple[Table, ...]:
+    """What each variant reached."""
+    return (rules_table(variants(outcomes(records)), variants(published())),)
 
 
 def variants(found: Outcomes) -> Outcomes:

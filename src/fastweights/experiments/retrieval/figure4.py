@@ -11,11 +11,11 @@ from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import Outcomes, outcomes, published
 from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.retrieval.series import CAPACITY, DETERMINISTIC, feature_dim
-from fastweights.reporting.report import Section
 from fastweights.reporting.style import Drawing, draw
 from fastweights.training.run import Run
 
 TITLE = "Figure 4: learning curves"
+TEXT = "Each memory learns until its rank stops it; softmax attention, which keeps every pair, goes on."
 SEEDS = (1,)
 SIZE, QUICK_SIZE = 600, 140
 
@@ -35,16 +35,12 @@ def coverage(records: Records) -> Coverage:
     return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
 
 
-def report(records: Records) -> Section:
+def drawings(records: Records) -> tuple[Drawing, ...]:
     """The curves at S = 600 or, until those are there, at the size of the quick form."""
     found = outcomes(records).where(setting="capacity")
     size = SIZE if SIZE in found.sizes() else QUICK_SIZE
     ours, theirs = found.where(num_keys=size), published().where(setting="capacity", num_keys=size)
-    return Section(
-        TITLE,
-        ("Each memory learns until its rank stops it; softmax attention, which keeps every pair, goes on.",),
-        (drawing(ours, theirs, size),),
-    )
+    return (drawing(ours, theirs, size),)
 
 
 def drawing(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:

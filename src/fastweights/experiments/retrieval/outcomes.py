@@ -15,6 +15,10 @@ from fastweights.experiments.retrieval.presets import preset
 from fastweights.runs.record import Record
 from fastweights.training.run import Run
 
+SOLVED = 0.001
+"""The loss at which training stops."""
+NEARLY_SOLVED = 0.01
+
 
 @dataclass(frozen=True)
 class Outcome:

@@ -1,9 +1,10 @@
 """Claims about overwriting: setting 2, Figures 3 and 5 (Sec. 6.1.2, App. C.2)."""
 
 from fastweights.experiments.retrieval.bounds import layer_norm_floor, order_blind_floor
-from fastweights.experiments.retrieval.outcomes import Outcomes
+from fastweights.experiments.retrieval.outcomes import SOLVED, Outcomes
 from fastweights.experiments.retrieval.series import OVERWRITING
-from fastweights.reporting.claim import NOT_RUN, SOLVED, Claim, Finding, decide, number, sizes
+from fastweights.reporting.claim import NOT_RUN, Claim, Finding, decide, sizes
+from fastweights.runs.display import number
 
 SMALL = 20
 """S of Figure 3."""
