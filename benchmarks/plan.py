@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from benchmarks.decays import DecayMeasurement
 from benchmarks.decoding import DecodingMeasurement
 from benchmarks.feature_maps import FeatureMapMeasurement
 from benchmarks.language_models import GenerationMeasurement, TrainingMeasurement
@@ -61,6 +62,8 @@ def full() -> list[Measurement]:
         plan += [operator(steps, size, threads=1) for steps in (FEW_LENGTHS if plain else (1024,))]
     plan += [
         LengthMeasurement(),
+        DecayMeasurement(Case(1, HEADS, 1024, 64, 64)),
+        DecayMeasurement(Case(1, HEADS, 1024, 128, 128)),
         DecodingMeasurement(),
         ShortcutMeasurement(),
         FeatureMapMeasurement(),

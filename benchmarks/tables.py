@@ -128,6 +128,21 @@ def per_token(measured: Json, steps: str, what: str) -> float | None:
     return None if seconds is None else seconds / (int(steps) * measured["batch"])
 
 
+def decays(record: SpeedRecord) -> Table:
+    """What a decay and lookups cost beside one decay per head, and beside transformers' Kimi Delta Attention."""
+    rows = []
+    for measured in record.kind("decay"):
+        size = Case(**measured["case"]).name
+        for who in measured["times"]:
+            cells = [
+                (best(measured["times"], who, what), best(measured["times"], "per head", what))
+                for what in ("forward", "backward", "training")
+            ]
+            rows.append((size, who, *(milliseconds(time) for time, _ in cells), *(ratio(*cell) for cell in cells)))
+    columns = ("b, h, t, k, v", "decay", "forward ms", "backward ms", "both ms", "of per head", "backward", "both")
+    return Table("Decay and lookups", columns, rows)
+
+
 def decoding(record: SpeedRecord) -> Table:
     """Single steps, and the native step against each."""
     rows = []
@@ -280,6 +295,7 @@ def all_tables(record: SpeedRecord) -> Iterable[Table]:
     made = (
         operators,
         lengths,
+        decays,
         decoding,
         shortcuts,
         stacks,

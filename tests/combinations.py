@@ -60,7 +60,7 @@ KEY_DIM = 3
 ATTENTION = (None, AttentionNormalisation(), AttentionNormalisation(retrieval=False))
 
 # Lengths: nothing, one, primes, chunks of 16 and 64 and their neighbours. The first is where shrinking ends.
-LENGTHS = (7, 0, 1, 2, 3, 5, 7, 11, 13, 16, 17, 18, 33, 65)
+LENGTHS = (5, 0, 1, 2, 3, 4, 7, 9, 13, 16, 17, 33)
 LAYOUTS = ("contiguous", "transposed", "strided", "expanded")
 
 

@@ -10,9 +10,10 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "fastweights"
 
 ORDER = (
-    ("native_library", "result_memory", "shapes"),
+    ("shapes",),
     ("config",),
     ("files",),
+    ("kernels",),
     ("feature_maps",),
     ("update_rules",),
     ("memory",),

@@ -7,7 +7,7 @@ from benchmarks.figure import draw
 from benchmarks.language_models import BOUND, PEER
 from benchmarks.record import SpeedRecord
 from benchmarks.report import MARKER, details, publish, summary, updated
-from benchmarks.tables import feature_maps, generation, headline, language_models, lengths, memory, shortcuts
+from benchmarks.tables import decays, feature_maps, generation, headline, language_models, lengths, memory, shortcuts
 
 ENVIRONMENT = {
     "processor": "Abacus",
@@ -76,6 +76,17 @@ def test_language_models_are_compared_with_softmax_and_the_peer() -> None:
         (PEER, "256", "2", "500", "0.5 ×", "1.0 ×", "25 %"),
         (BOUND, "256", "2", "2,000", "2.0 ×", "4.0 ×", "100 %"),
     ]
+
+
+def test_decays_are_compared_with_one_per_head() -> None:
+    case = {"batch": 1, "heads": 2, "steps": 3, "key_dim": 4, "value_dim": 5}
+    both = {"per head": (0.002, 0.004), "per channel": (0.003, 0.005)}
+    seconds = {
+        name: {"forward": {"best": x}, "backward": {"best": y}, "training": {"best": x + y}}
+        for name, (x, y) in both.items()
+    }
+    record = SpeedRecord("full", "", "", ENVIRONMENT, {"decay x": {"case": case, "times": seconds}})
+    assert decays(record).rows[1] == ("b1 h2 t3 k4 v5", "per channel", "3", "5", "8", "1.5 ×", "1.2 ×", "1.3 ×")
 
 
 def test_generation_is_compared_with_the_shortest_context() -> None:

@@ -80,7 +80,7 @@ def test_strong_decay_neither_overflows_nor_loses_digits(backend: str, smallest:
         assert relative_error(gradient, expected_gradients[name]) <= gradient_tolerance, name
 
 
-# Steps, k and v; decay per head, per channel or none; lookups; given weights or none: 72 configurations per backend.
+# Steps, k and v; decay none, per head or per channel; lookups; from given weights or none: 72 for each backend.
 CONFIGURATIONS = list(
     product([(1, 3, 2), (2, 1, 1), (4, 2, 2), (3, 2, 3), (7, 2, 1), (5, 3, 2)], "nhc", [False, True], [False, True])
 )

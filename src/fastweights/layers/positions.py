@@ -24,8 +24,8 @@ def sinusoids(places: Tensor, model_dim: int, dtype: torch.dtype) -> Tensor:
 class SinusoidalPositions(nn.Module):
     """x_i + [sin(i ω), cos(i ω)].
 
-    `steps` is the number of real steps that each sequence has seen before, as in a layer's state. The count begins anew
-    where `boundaries` are true, which is where a packed sequence begins.
+    `steps` is the number of real steps that each sequence has seen before, as in a layer's state.
+    Where `boundaries` are true a packed sequence begins, and with it the count.
     """
 
     def __init__(self, model_dim: int) -> None:

@@ -51,7 +51,7 @@ class FastWeightAttention(MemoryAttention):
         value_skip: bool = False,
     ) -> None:
         self.num_key_heads = num_heads if num_key_heads is None else num_key_heads
-        if self.num_key_heads < 1 or num_heads % self.num_key_heads:
+        if num_key_heads is not None and (num_key_heads < 1 or num_heads % num_key_heads):
             raise ValueError(f"num_key_heads: expected a divisor of num_heads {num_heads}, got {num_key_heads}")
         if value_skip and update_rule.writes_per_step > 1:
             raise ValueError(
@@ -101,8 +101,7 @@ class FastWeightAttention(MemoryAttention):
         state = self._start(x, mask, state)
         self._check_packing(x, mask, boundaries)
         real = without_padding(x, mask)
-        projected = self.projection(real)
-        mixed, *gate_logits = projected.split([sum(self._sizes[:3]), *self._sizes[3:]], dim=-1)
+        mixed, *gate_logits = self.projection(real).split([sum(self._sizes[:3]), *self._sizes[3:]], dim=-1)
         if self.convolution is not None:
             mixed, state = self._convolve(mixed, state, mask, boundaries)
         queries, keys, values = mixed.split(self._sizes[:3], dim=-1)
@@ -110,8 +109,7 @@ class FastWeightAttention(MemoryAttention):
         writes = self._writes(real, self._heads(keys), self._heads(values, self.num_heads), logits, mask, boundaries)
         log_scales = None if writes.log_scales is None else self._shared(writes.log_scales)
         writes = writes._replace(keys=self._shared(writes.keys), log_scales=log_scales)
-        y, state = self._run(writes, self._shared(self.mapping(self._heads(queries))[0]), state, real, self.causal)
-        return y, state
+        return self._run(writes, self._shared(self.mapping(self._heads(queries))[0]), state, real, self.causal)
 
     def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
         """The outputs for whole sequences from an empty memory, of which no state is kept."""
@@ -140,14 +138,8 @@ class FastWeightAttention(MemoryAttention):
     ) -> tuple[Tensor, FastWeightState]:
         assert self.convolution is not None
         assert state.convolution is not None
-        steps, before = mixed.shape[1], state.convolution
-        mixed, after = self.convolution(
-            mixed,
-            before,
-            None if mask is None else mask[:, :steps],
-            None if boundaries is None else boundaries[:, :steps],
-        )
-        return mixed, replace(state, convolution=after.to(before.dtype))
+        mixed, after = self.convolution(mixed, state.convolution, mask, boundaries)
+        return mixed, replace(state, convolution=after.to(state.convolution.dtype))
 
     def _heads(self, x: Tensor, heads: int | None = None) -> Tensor:
         """b t (h·d) → b h t d, by default for the heads of the keys."""

@@ -129,9 +129,6 @@ class MemoryAttention(nn.Module):
         boundaries: Mask | None = None,
     ) -> WriteInputs:
         """φ'(k), v and the gates of the rule."""
-        steps = x.shape[1]
-        mask = None if mask is None else mask[:, :steps]
-        boundaries = None if boundaries is None else boundaries[:, :steps]
         keys, log_scales = self.mapping(self._single_writes(keys))
         values = self._single_writes(values)
         return WriteInputs(keys, values, self._gates(x, gate_logits), mask, log_scales, boundaries)
