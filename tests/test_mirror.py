@@ -35,8 +35,12 @@ ELSEWHERE = {
     "layers/attention/low_rank.py": "layers/attention/test_mixers.py",
     "layers/attention/memory_attention.py": "layers/attention/test_fast_weight.py",
     "layers/attention/output_gate.py": "layers/attention/test_mixers.py",
+    "layers/attention/softmax_cross.py": "layers/test_quadratic_definition.py",
+    "layers/decoder_block.py": "layers/test_quadratic_definition.py",
     "layers/exact/overflow.py": "test_extremes.py",
     "hf/configuration.py": "hf/test_loading.py",
+    "hf/strict.py": "hf/test_loading.py",
+    "hf/translation_cache.py": "hf/test_seq2seq_lm.py",
 }
 
 MODULES = [

@@ -19,7 +19,7 @@ COMPRESSED: dict[str, Callable[[Path], Any]] = {"": lambda path: path.open("rb")
 
 TRAIN, VALID, TEST = "train", "val", "test"
 SPLIT_NAMES = {TRAIN: (TRAIN,), VALID: (VALID, "valid", "validation", "dev")}
-SHARES = {TRAIN: (0.0, 0.9), VALID: (0.9, 0.95), TEST: (0.95, 1.0)}
+SPLIT_SHARES = {TRAIN: (0.0, 0.9), VALID: (0.9, 0.95), TEST: (0.95, 1.0)}
 """Which part of a single file belongs to which split."""
 
 Pair = tuple[str, str]
@@ -107,7 +107,7 @@ def find_splits(path: Path, languages: Languages) -> dict[str, PairFiles]:
     if path.is_file():
         if _stem(path.name) is None:
             raise ValueError(f"{path}: expected a folder, or a file of two columns named .tsv, .tsv.gz or .tsv.xz")
-        return {split: PairFiles(path, path, _columns(path, languages), share) for split, share in SHARES.items()}
+        return {split: PairFiles(path, path, _columns(path, languages), share) for split, share in SPLIT_SHARES.items()}
     if not path.is_dir():
         raise ValueError(f"{path}: no such file or folder; possible: a folder with train.{languages.source} and so on")
     names = sorted({file.name for file in path.iterdir() if file.is_file()})
