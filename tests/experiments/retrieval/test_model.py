@@ -58,10 +58,10 @@ def plain_read(model: RetrievalModel, keys: Tensor, values: Tensor, queries: Ten
         scores = torch.einsum("bqd,btd->bqt", query, projected) / math.sqrt(model.key_dim)
         return scores.softmax(dim=-1) @ one_hot_values
     assert isinstance(attention, FastWeightRead)
-    strengths = projected.new_ones(keys.shape)
+    gates = {}
     if model.gate_projection is not None:
-        strengths = model.gate_projection(pairs)[..., 0].sigmoid()
-    return attention.read_by_definition(Pairs(projected, values, strengths, num_keys), query, features)
+        gates["beta"] = model.gate_projection(pairs)[..., 0].sigmoid()
+    return attention.read_by_definition(Pairs(projected, values, gates, num_keys), query, features)
 
 
 @pytest.mark.parametrize("queries", [1, 6])
