@@ -18,7 +18,7 @@ from benchmarks.record import SpeedRecord
 from benchmarks.report import draw, print_tables
 from benchmarks.timing import Json
 from fastweights import backends
-from fastweights.reporting.environment import Environment
+from fastweights.runs.environment import Environment
 
 ROOT = Path(__file__).parents[1]
 

@@ -15,9 +15,9 @@ from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import readable
 from benchmarks.timing import Json, Times, stopwatch
 from fastweights import FastWeightAttention, FastWeightState
+from fastweights.experiments.language_models.presets import PRESETS
 from fastweights.memory import WriteInputs
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
-from fastweights.models.presets import PRESETS
 
 CLUSTERS = {1000: 0.703, 3000: 0.143, 8000: 0.098, 21_278: 0.056}
 """Sizes of the clusters of the adaptive softmax, and how much of WikiText-2 their words are."""
@@ -36,7 +36,7 @@ BURST = 16
 
 def config_of(name: str, backend: str = "auto") -> LanguageModelConfig:
     """The preset's model, without dropout so that losses can be compared."""
-    config = replace(PRESETS[MODELS.get(name, "cpu-dpfp-delta")].model, vocabulary_size=VOCABULARY, dropout=0.0)
+    config = replace(PRESETS[MODELS.get(name, "cpu-dpfp-delta")].task.model, vocabulary_size=VOCABULARY, dropout=0.0)
     attention = config.attention
     return replace(config, attention=replace(attention, backend=backend)) if hasattr(attention, "backend") else config
 

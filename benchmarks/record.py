@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.timing import Json
-from fastweights.reporting.records import read_json, write_text
+from fastweights.files import read_json, write_whole
 
 FORMAT = 1
 UNDISTURBED = 0.9
@@ -34,7 +34,7 @@ class SpeedRecord:
         lines = [f'"{name}": {json.dumps(value)}' for name, value in head.items()]
         lines += [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in self.measurements.items()]
         body, rows = ",\n ".join(lines[: len(head)]), ",\n  ".join(lines[len(head) :])
-        write_text(path, "{" + body + ',\n "measurements": {\n  ' + rows + "}}\n")
+        write_whole(path, "{" + body + ',\n "measurements": {\n  ' + rows + "}}\n")
 
     @classmethod
     def read(cls, path: Path) -> "SpeedRecord":

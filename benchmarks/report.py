@@ -8,7 +8,7 @@ from pathlib import Path
 from benchmarks.figure import draw
 from benchmarks.record import SpeedRecord
 from benchmarks.tables import all_tables, decoding, headline, language_models, stacks
-from fastweights.reporting.records import write_text
+from fastweights.files import write_whole
 from fastweights.reporting.report import fill_markers
 from fastweights.reporting.terminal import print_table
 
@@ -95,7 +95,7 @@ def publish(record: SpeedRecord) -> None:
         raise ValueError(f"record: {len(record.refusals)} results disagree with the oracle: {record.refusals}")
     draw(record, FIGURE)
     for path, content in ((ROOT / "README.md", summary(record)), (ROOT / "docs" / "benchmarks.md", details(record))):
-        write_text(path, updated(path.read_text(encoding="utf-8"), content, path))
+        write_whole(path, updated(path.read_text(encoding="utf-8"), content, path))
 
 
 if __name__ == "__main__":

@@ -1,21 +1,25 @@
 """What a training step and an evaluation of the synthetic experiments cost.
 
 A step is everything: drawing the data, forward, backward and Adam. That the model computes what its plain form does is
-tested in float64 in tests/models.
+tested in float64 in tests/experiments/retrieval.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.timing import Json, Times, stopwatch
-from fastweights.evaluation.retrieval import evaluate
-from fastweights.experiments.retrieval import PROTOCOLS, preset
-from fastweights.experiments.retrieval_training import Training
+from fastweights.experiments.carry_out import SMALL_RUNS
+from fastweights.experiments.retrieval.evaluation import PROTOCOLS, evaluate
+from fastweights.experiments.retrieval.presets import preset
+from fastweights.experiments.retrieval.task import RetrievalTask
+from fastweights.runs.directory import RunDirectory
+from fastweights.training.loop import Trainer
 
 
 class SyntheticCase(NamedTuple):
@@ -65,13 +69,15 @@ class SyntheticMeasurement:
         calls: dict[str, Callable[[], Times]] = {}
         for case in self.cases:
             run = preset(case.setting, case.model, case.rule, case.num_keys)  # type: ignore[arg-type]
-            # Nothing but steps: no evaluation falls due.
-            training = Training(replace(run, evaluate_every=10**9, max_steps=10**9))
-            calls[f"{case.label}: step"] = stopwatch("step", training.advance)
+            # Nothing but steps: no evaluation falls due, nothing is written.
+            config = replace(run.training, evaluate_every=10**9, steps=10**9)
+            task = RetrievalTask(run.task, config)  # type: ignore[arg-type]
+            model = task.build()
+            trainer = Trainer(task, model, config, RunDirectory(Path(), owner=False), policy=SMALL_RUNS)
+            calls[f"{case.label}: step"] = stopwatch("step", trainer.train_step)
             for name, protocol in PROTOCOLS.items():
-                scored = partial(
-                    evaluate, training.model, training.task, protocol, chunk_size=run.batch_size, seed=1, step=1
-                )
+                size = config.batch_size
+                scored = partial(evaluate, model, task.problem, protocol, chunk_size=size, seed=1, step=1)
                 calls[f"{case.label}: {name}"] = stopwatch("evaluation", scored)
         times, yardstick = race_with_yardstick(calls, self.seconds)
         return {"threads": self.threads, **yardstick, "missing": {}, "errors": {}, "refused": [], "times": times}

@@ -1,6 +1,6 @@
 // What one call of a kernel is made of, and what every instruction set offers. The fast-weight scan is
 //
-//   W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ        y_t = W_t q_t
+//   W_t = W_{t-1} diag(g_t) (I - a_t e_t k_tᵀ) + b_t v_t k_tᵀ        y_t = W_t q_t
 //
 // These structures are the C interface: callers fill them as a row of 64-bit integers (pointers included).
 #pragma once
@@ -24,7 +24,10 @@ constexpr std::int64_t kChunk = 16;  // steps that the backward pass treats as o
 
 struct ScanInputs {
     Sequence queries, keys, values;  // b h t k, b h t k, b h t v
-    Sequence erase, write, decay;    // b h t; decay may be absent
+    Sequence erase, write;           // b h t
+    Sequence decay;                  // b h t, or b h t k if per_channel; may be absent
+    std::int64_t per_channel;
+    Sequence lookups;                // b h t k: e; the keys if absent
     void* weights;                   // b h v k, contiguous; zeros if absent
 };
 
@@ -33,7 +36,7 @@ struct ScanForward {
     ScanInputs inputs;
     Sequence reads;       // b h t v
     void* final_weights;  // b h v k, contiguous
-    void* retrieved;      // b h t v, contiguous: g_t W_{t-1} k_t, for the backward pass; absent if no gradient is needed
+    void* retrieved;      // b h t v, contiguous: W_{t-1} (g_t ∘ e_t), for the backward pass; absent if no gradient is needed
     void* checkpoints;    // b h n v k, contiguous: W after checkpoint_every, 2 checkpoint_every, ... < t steps; absent likewise
 };
 
@@ -44,7 +47,8 @@ struct ScanBackward {
     Sequence grad_reads;                                    // b h t v
     void* grad_final_weights;                               // b h v k, contiguous; zeros if absent
     Sequence grad_queries, grad_keys, grad_values;          // as their inputs
-    Sequence grad_erase, grad_write, grad_decay;            // b h t; decay absent with its input
+    Sequence grad_erase, grad_write;                        // b h t
+    Sequence grad_decay, grad_lookups;                      // as their inputs, and absent with them
     void* grad_weights;                                     // b h v k, contiguous
 };
 
@@ -91,7 +95,7 @@ struct Kernels {
     std::int64_t (*forward_tiles)(const ScanShape&);
     std::int64_t (*forward_workspace)(const ScanShape&);  // bytes for each thread, aligned to 64
     void (*forward)(const ScanForward&, std::int64_t batch, std::int64_t head, std::int64_t tile, void* workspace);
-    std::int64_t (*backward_workspace)(const ScanShape&, std::int64_t tile_columns);
+    std::int64_t (*backward_workspace)(const ScanShape&, std::int64_t tile_columns, bool channels);
     // columns [first, first + columns) of one head; gradients that sum over columns are those of this tile alone
     void (*backward)(const ScanBackward&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t columns,
                      void* workspace);

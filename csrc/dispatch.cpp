@@ -84,21 +84,35 @@ Index backward_tile_columns(const ScanShape& shape) {
     return std::min({columns, widest, shape.value_dim});
 }
 
-// Gradients of the shared inputs (queries, keys, strengths), as one tile computes them.
+// Gradients of the inputs that all tiles share, and how many columns each has; those that are absent have no data.
 struct SharedGradients {
-    Sequence queries, keys, erase, write, decay;
+    static constexpr int kCount = 6;
+    Sequence parts[kCount];
+    Index columns[kCount];
 };
 
+SharedGradients shared_gradients(const ScanBackward& scan) {
+    const Index key_dim = scan.shape.key_dim;
+    return {{scan.grad_queries, scan.grad_keys, scan.grad_erase, scan.grad_write, scan.grad_decay, scan.grad_lookups},
+            {key_dim, key_dim, 1, 1, scan.inputs.per_channel ? key_dim : 1, key_dim}};
+}
+
+// How many numbers the shared gradients of one tile are.
+Index shared_size(const SharedGradients& shared, const ScanShape& shape) {
+    Index columns = 0;
+    for (int i = 0; i < SharedGradients::kCount; ++i) columns += shared.parts[i].data ? shared.columns[i] : 0;
+    return shape.batch * shape.heads * shape.steps * columns;
+}
+
+// The same gradients in memory of their own.
 template <class Real>
-SharedGradients place_shared(Real* memory, const ScanShape& shape, bool decay) {
-    const Index rows = shape.batch * shape.heads * shape.steps;
-    const auto place = [&](Index columns) {
-        Real* const data = memory;
-        memory += rows * columns;
-        return Sequence{data, shape.heads * shape.steps * columns, shape.steps * columns, columns};
-    };
-    SharedGradients shared{place(shape.key_dim), place(shape.key_dim), place(1), place(1), {nullptr, 0, 0, 0}};
-    if (decay) shared.decay = place(1);
+SharedGradients place_shared(SharedGradients shared, Real* memory, const ScanShape& shape) {
+    for (int i = 0; i < SharedGradients::kCount; ++i) {
+        if (!shared.parts[i].data) continue;
+        const Index columns = shared.columns[i], head = shape.steps * columns;
+        shared.parts[i] = Sequence{memory, shape.heads * head, head, columns};
+        memory += shape.batch * shape.heads * head;
+    }
     return shared;
 }
 
@@ -115,20 +129,21 @@ template <class Real>
 bool scan_backward(const ScanBackward& scan, Index wanted_threads) {
     const ScanShape& shape = scan.shape;
     const Kernels& kernels = kernels_for(sizeof(Real));
-    const bool decay = scan.inputs.decay.data != nullptr;
+    const SharedGradients results = shared_gradients(scan);
     const Index columns = backward_tile_columns(shape), tiles = (shape.value_dim + columns - 1) / columns;
-    const Index heads = shape.batch * shape.heads, tile_size = heads * shape.steps * (2 * shape.key_dim + 2 + decay);
+    const Index heads = shape.batch * shape.heads, tile_size = shared_size(results, shape);
+    const bool channels = scan.inputs.per_channel || scan.inputs.lookups.data;
     Real* const partial = static_cast<Real*>(allocate((tiles - 1) * tile_size * static_cast<Index>(sizeof(Real))));
     if (!partial) return false;
     const FreeAtEnd guard{partial};
     const Index threads = threads_for(wanted_threads, heads * tiles, 3 * multiply_adds(shape));
-    const bool done = parallel_for(heads * tiles, threads, kernels.backward_workspace(shape, columns), [&](Index task, void* workspace) {
+    const bool done = parallel_for(heads * tiles, threads, kernels.backward_workspace(shape, columns, channels), [&](Index task, void* workspace) {
         const Index head = task / tiles, tile = task % tiles, first = tile * columns;
         ScanBackward part = scan;
         if (tile > 0) {
-            const SharedGradients shared = place_shared(partial + (tile - 1) * tile_size, shape, decay);
-            part.grad_queries = shared.queries, part.grad_keys = shared.keys;
-            part.grad_erase = shared.erase, part.grad_write = shared.write, part.grad_decay = shared.decay;
+            const SharedGradients shared = place_shared(results, partial + (tile - 1) * tile_size, shape);
+            part.grad_queries = shared.parts[0], part.grad_keys = shared.parts[1], part.grad_erase = shared.parts[2];
+            part.grad_write = shared.parts[3], part.grad_decay = shared.parts[4], part.grad_lookups = shared.parts[5];
         }
         kernels.backward(part, head / shape.heads, head % shape.heads, first, std::min(columns, shape.value_dim - first), workspace);
     });
@@ -136,12 +151,9 @@ bool scan_backward(const ScanBackward& scan, Index wanted_threads) {
     return parallel_for(heads, std::min(threads, heads), 0, [&](Index task, void*) {
         const Index batch = task / shape.heads, head = task % shape.heads;
         for (Index tile = 1; tile < tiles; ++tile) {
-            const SharedGradients shared = place_shared(partial + (tile - 1) * tile_size, shape, decay);
-            add_sequence<Real>(scan.grad_queries, shared.queries, batch, head, shape.steps, shape.key_dim);
-            add_sequence<Real>(scan.grad_keys, shared.keys, batch, head, shape.steps, shape.key_dim);
-            add_sequence<Real>(scan.grad_erase, shared.erase, batch, head, shape.steps, 1);
-            add_sequence<Real>(scan.grad_write, shared.write, batch, head, shape.steps, 1);
-            add_sequence<Real>(scan.grad_decay, shared.decay, batch, head, shape.steps, 1);
+            const SharedGradients shared = place_shared(results, partial + (tile - 1) * tile_size, shape);
+            for (int i = 0; i < SharedGradients::kCount; ++i)
+                add_sequence<Real>(results.parts[i], shared.parts[i], batch, head, shape.steps, results.columns[i]);
         }
     });
 }

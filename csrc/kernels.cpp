@@ -40,49 +40,63 @@ Index forward_tiles(const ScanShape& shape) {
 template <class Real>
 Index forward_workspace(const ScanShape& shape) {
     const Index padded = round_up(shape.key_dim, kLanes<Real>);
-    const Index numbers = by_rows<Real>(shape) ? (kRowsAtOnce + 3) * padded : shape.key_dim * kWidestTile * kLanes<Real>;
+    if (single_step(shape)) return 4 * padded * static_cast<Index>(sizeof(Real));
+    const Index numbers = by_rows<Real>(shape) ? (kRowsAtOnce + 4) * padded : shape.key_dim * (kWidestTile * kLanes<Real> + 1);
     return numbers * static_cast<Index>(sizeof(Real));
 }
 
-template <class Real, bool Decay>
+template <class Real, Decay Kind>
 void forward_tile(const HeadForward<Real>& head, bool rows, Real* workspace) {
     constexpr Index lanes = kLanes<Real>;
     if (rows) {
-        if (head.columns == 4) forward_rows<Real, 4, Decay>(head, workspace);
-        if (head.columns == 3) forward_rows<Real, 3, Decay>(head, workspace);
-        if (head.columns == 2) forward_rows<Real, 2, Decay>(head, workspace);
-        if (head.columns == 1) forward_rows<Real, 1, Decay>(head, workspace);
+        if (head.columns == 4) forward_rows<Real, 4, Kind>(head, workspace);
+        if (head.columns == 3) forward_rows<Real, 3, Kind>(head, workspace);
+        if (head.columns == 2) forward_rows<Real, 2, Kind>(head, workspace);
+        if (head.columns == 1) forward_rows<Real, 1, Kind>(head, workspace);
     } else if (head.columns <= lanes) {
-        forward_columns<Real, 1, Decay>(head, workspace);
+        forward_columns<Real, 1, Kind>(head, workspace);
     } else if (head.columns <= 2 * lanes) {
-        forward_columns<Real, 2, Decay>(head, workspace);
+        forward_columns<Real, 2, Kind>(head, workspace);
     } else {
-        forward_columns<Real, kWidestTile, Decay>(head, workspace);
+        forward_columns<Real, kWidestTile, Kind>(head, workspace);
     }
+}
+
+template <class Real, Decay Kind>
+void forward_kind(const ScanForward& scan, Index batch, Index head, Index tile, Real* workspace) {
+    const Index width = tile_columns<Real>(scan.shape), first = tile * width;
+    const auto part = head_of<Real>(scan, batch, head, first, std::min<Index>(width, scan.shape.value_dim - first));
+    if (single_step(scan.shape))
+        forward_step<Real, Kind>(part, workspace);
+    else
+        forward_tile<Real, Kind>(part, by_rows<Real>(scan.shape), workspace);
 }
 
 template <class Real>
 void forward(const ScanForward& scan, Index batch, Index head, Index tile, void* workspace) {
-    const Index width = tile_columns<Real>(scan.shape), first = tile * width;
-    const auto part = head_of<Real>(scan, batch, head, first, std::min<Index>(width, scan.shape.value_dim - first));
-    const bool rows = by_rows<Real>(scan.shape);
     Real* const space = static_cast<Real*>(workspace);
-    if (single_step(scan.shape))
-        part.decay ? forward_step<Real, true>(part, space) : forward_step<Real, false>(part, space);
+    if (!scan.inputs.decay.data)
+        forward_kind<Real, Decay::None>(scan, batch, head, tile, space);
+    else if (!scan.inputs.per_channel)
+        forward_kind<Real, Decay::Head>(scan, batch, head, tile, space);
     else
-        part.decay ? forward_tile<Real, true>(part, rows, space) : forward_tile<Real, false>(part, rows, space);
+        forward_kind<Real, Decay::Channel>(scan, batch, head, tile, space);
 }
 
 template <class Real>
-Index backward_workspace(const ScanShape& shape, Index columns) {
-    return Workspace<Real>::size(shape.key_dim, columns, shape.checkpoint_every) * static_cast<Index>(sizeof(Real));
+Index backward_workspace(const ScanShape& shape, Index columns, bool channels) {
+    return Workspace<Real>::size(shape.key_dim, columns, shape.checkpoint_every, channels) * static_cast<Index>(sizeof(Real));
 }
 
 template <class Real>
 void backward(const ScanBackward& scan, Index batch, Index head, Index first, Index columns, void* workspace) {
     const auto part = head_of<Real>(scan, batch, head, first, columns);
     Real* const space = static_cast<Real*>(workspace);
-    part.decay ? BackwardTile<Real, true>(part, space).run() : BackwardTile<Real, false>(part, space).run();
+    // The form for decay per channel takes lookups as well, with any decay.
+    if (scan.inputs.per_channel || scan.inputs.lookups.data)
+        BackwardTile<Real, Decay::Channel>(part, space).run();
+    else
+        part.decay ? BackwardTile<Real, Decay::Head>(part, space).run() : BackwardTile<Real, Decay::None>(part, space).run();
 }
 
 template <class Real, class Map>

@@ -27,7 +27,7 @@ from fastweights.update_rules.base import outer, retrieve
 class Decay(Gate):
     """α = exp(-exp(A) softplus(W_α x + b)), in (0, 1)."""
 
-    def parameters(self, num_heads: int) -> dict[str, Tensor]:
+    def parameters(self, num_heads: int, components: int) -> dict[str, Tensor]:
         """Rates exp(A) from 1 to 16, and b for which softplus(b) goes from 0.001 to 0.1, over the heads."""
         rates = torch.linspace(1, 16, num_heads)
         steps = torch.logspace(-3, -1, num_heads)

@@ -32,8 +32,12 @@ from fastweights.memory import (
 )
 from fastweights.update_rules import (
     UPDATE_RULES,
+    DecayedSumRule,
+    DeltaProductRule,
     FastWeightMemoryRule,
+    GatedLinearDecay,
     LinearRule,
+    Mamba2Decay,
     ProgrammerRule,
     UpdateRule,
 )
@@ -47,14 +51,16 @@ MORE: tuple[FeatureMap | UpdateRule, ...] = (
     FastWeightMemoryRule(layer_norm=False),
     ProgrammerRule(activation="identity"),
     ProgrammerRule(activation="relu"),
+    DeltaProductRule(3, gated=True),
+    DecayedSumRule(GatedLinearDecay()),
 )
 KEY_DIM = 3
 """Of the layers made from combinations."""
 
 ATTENTION = (None, AttentionNormalisation(), AttentionNormalisation(retrieval=False))
 
-# Lengths: nothing, one, primes, a chunk of 64 and its neighbours. The first is where shrinking ends.
-LENGTHS = (13, 0, 1, 2, 3, 7, 11, 17, 31, 43, 61, 64, 65, 67, 131)
+# Lengths: nothing, one, primes, chunks of 16 and 64 and their neighbours. The first is where shrinking ends.
+LENGTHS = (5, 0, 1, 2, 3, 4, 7, 9, 13, 16, 17, 33)
 LAYOUTS = ("contiguous", "transposed", "strided", "expanded")
 
 
@@ -186,12 +192,14 @@ def draw_inputs(combination: Combination, case: Case) -> tuple[Inputs, Tensor | 
     """
     generator = torch.Generator().manual_seed(case.seed)
     b, h, t, d, v = case.batch, case.heads, case.steps, case.key_dim, case.value_dim
+    writes = t * combination.rule.writes_per_step
     weights_dtype = torch.promote_types(case.dtype, torch.float32)
 
     def normal(*shape: int) -> Tensor:
         return lay_out(torch.randn(*shape, generator=generator, dtype=torch.float64).to(case.dtype), case.layout)
 
-    queries, keys, values, earlier = normal(b, h, t, d), normal(b, h, t, d), normal(b, h, t, v), normal(b, h, 3, d)
+    queries, keys, values = normal(b, h, t, d), normal(b, h, writes, d), normal(b, h, writes, v)
+    earlier = normal(b, h, 3, d)
     feature_map, projection = combination.feature_map, None
     if isinstance(feature_map, RandomFeatureMap):
         projection = feature_map.draw(d, generator)
@@ -202,7 +210,7 @@ def draw_inputs(combination: Combination, case: Case) -> tuple[Inputs, Tensor | 
     squares = equations.dot(k, k)
     # a is β or, with a normaliser, β / (z·k).
     largest = torch.where(overlaps > 0, overlaps.clamp(max=1), 1.0) if combination.needs_normaliser else 1.0
-    strengths = torch.rand(b, h, t, generator=generator, dtype=torch.float64) * largest / squares.clamp(min=1)
+    strengths = torch.rand(b, h, writes, generator=generator, dtype=torch.float64) * largest / squares.clamp(min=1)
     return (
         Inputs(
             queries,
@@ -235,11 +243,13 @@ def run_library(combination: Combination, inputs: Inputs, projection: Tensor | N
         mapping.projection = projection
     keys, log_scales = mapping(leaves.keys)
     queries, _ = mapping(leaves.queries)
-    b, h, t, _ = keys.shape
+    b, h, t, _ = queries.shape
     log_scale = leaves.weights.new_zeros(b, h) if combination.keeps_scale_apart else None
     reads, after = run_rule(
         combination.rule,
-        WriteInputs(keys, leaves.values, gates_of(combination.rule, leaves.strengths, keys), None, log_scales),
+        WriteInputs(
+            keys, leaves.values, gates_of(combination.rule, leaves.strengths, keys, leaves.values), None, log_scales
+        ),
         queries,
         FastWeightState(leaves.weights, leaves.normaliser, torch.zeros(b, dtype=torch.int64), log_scale),
         attention_normalisation=combination.attention,
@@ -256,7 +266,7 @@ def run_equations(combination: Combination, inputs: Inputs, projection: Tensor |
     """The same in float64 by the paper's equations."""
     leaves = _leaves(Inputs(*(None if x is None else x.double() for x in inputs)))
     queries, keys = (_mapped(combination, x, projection) for x in leaves[:2])
-    gates = gates_of(combination.rule, leaves.strengths, keys)
+    gates = gates_of(combination.rule, leaves.strengths, keys, leaves.values)
     reads, weights, normaliser = equations.run(
         combination.rule, combination.attention, queries, keys, leaves.values, gates, *leaves[4:]
     )
@@ -269,26 +279,34 @@ def usable_backends(dtype: torch.dtype, rule: UpdateRule | None = None) -> list[
         return ["recurrent"]
     call = Call(torch.device("cpu"), dtype, steps=2)
     if rule is not None:
-        ones = torch.ones(1, 1, 2, 1)
-        coefficients = rule.coefficients(ones, gates_of(rule, ones[..., 0], ones), ones[..., 0])
+        ones = torch.ones(1, 1, 2 * rule.writes_per_step, 1)
+        coefficients = rule.coefficients(
+            ones, rule.gates_per_write(gates_of(rule, ones[..., 0], ones, ones)), ones[..., 0]
+        )
         call = Call.of(ones.to(dtype), coefficients.decay, coefficients.lookups, differentiable=True)
     return [name for name, status in backends().items() if status.available and _serves(name, call)]
 
 
-def gates_of(rule: UpdateRule, strengths: Tensor, keys: Tensor) -> dict[str, Tensor]:
-    """A number in [0, 1] for each gate of a rule, all different: the write strengths for the first."""
+def gates_of(rule: UpdateRule, strengths: Tensor, keys: Tensor, values: Tensor) -> dict[str, Tensor]:
+    """Numbers in [0, 1] for each gate of a rule, all different: the write strengths for the first.
+
+    Of gates with components, those of the last one are zero, so that a decay is exactly zero there.
+    """
     gates = {}
     for number, gate in enumerate(rule.gates):
         # In float64: bfloat16 would round a decay, which then acts at every step.
         value = strengths if number == 0 else 1 - strengths.double() / (number + 1)
-        gates[gate.name] = value if gate.per == "head" else value[..., None].expand(keys.shape)
+        value = value if gate.each_write else value[:, :, :: rule.writes_per_step]
+        if gate.per != "head":
+            value = value[..., None] * torch.linspace(1, 0, (keys if gate.per == "key" else values).shape[-1])
+        gates[gate.name] = torch.stack([value, 1 - value / 2], dim=-1) if isinstance(gate, Mamba2Decay) else value
     return gates
 
 
 def relative_error(actual: Tensor, expected: Tensor, parts: Tensor | None = None) -> float:
     """|x - y| / |y| in the Frobenius norm or, where y is a difference of larger `parts`, relative to those."""
     difference = torch.linalg.vector_norm(actual.double() - expected.double()).item()
-    scale = max(torch.linalg.vector_norm(x).item() for x in (expected, parts) if x is not None)
+    scale = max(torch.linalg.vector_norm(x.double()).item() for x in (expected, parts) if x is not None)
     return 0.0 if difference == 0 else difference / scale if scale else math.inf
 
 

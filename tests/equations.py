@@ -5,7 +5,7 @@ its word: its `step` or `__call__` is its definition.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 import torch
@@ -20,8 +20,15 @@ from fastweights.memory import (
     SumNormalisation,
 )
 from fastweights.update_rules import (
+    DecayedSumRule,
+    DeltaProductRule,
     DeltaRule,
     FastWeightMemoryRule,
+    GatedDeltaRule,
+    GatedDeltaRule2,
+    KimiDeltaRule,
+    LinearRule,
+    Mamba2Decay,
     NormalisedDeltaRule,
     ProgrammerRule,
     SumRule,
@@ -58,20 +65,47 @@ def run(
     normaliser: Tensor | None,
 ) -> tuple[Tensor, Tensor, Tensor | None]:
     """Reads after each step, the final W and the final z."""
-    step = step_of(rule, divides_retrieval=attention is not None and attention.retrieval)
+    step, count = step_of(rule, divides_retrieval=attention is not None and attention.retrieval), rule.writes_per_step
     reads = [values[:, :, :0]]
-    for t, (q, k, v) in enumerate(zip(queries.unbind(2), keys.unbind(2), values.unbind(2), strict=True)):
-        weights = step(weights, k, v, {name: gate[:, :, t] for name, gate in gates.items()}, normaliser)
+    for i, (k, v) in enumerate(zip(keys.unbind(2), values.unbind(2), strict=True)):
+        now = {gate.name: gates[gate.name][:, :, i if gate.each_write else i // count] for gate in rule.gates}
+        if count > 1 and i % count:  # what a step does once, it does before its first write
+            now = {**now, "alpha": torch.ones_like(now["beta"])}
+        weights = step(weights, k, v, now, normaliser)
+        if normaliser is not None:
+            normaliser = decay_of(rule, k, now) * normaliser + k  # Eqs. 18, 26
+        if i % count < count - 1:
+            continue
+        q = queries[:, :, i // count]
         read = matvec(weights, q)
         if isinstance(rule, FastWeightMemoryRule) and rule.layer_norm:
             centred = read - read.mean(-1, keepdim=True)
             read = divide_or_zero(centred, (centred.square().mean(-1) + 1e-5).sqrt())
-        if normaliser is not None:
-            normaliser = normaliser + k  # Eqs. 18, 26
-            if attention is not None:
-                read = divide_or_zero(read, dot(normaliser, q))  # Eqs. 19, 28
+        if normaliser is not None and attention is not None:
+            read = divide_or_zero(read, dot(normaliser, q))  # Eqs. 19, 28
         reads.append(read[:, :, None])
     return torch.cat(reads, dim=2), weights, normaliser
+
+
+def decay_of(rule: UpdateRule, k: Tensor, gates: Mapping[str, Tensor]) -> Tensor | float:
+    """g for every component of z, which forgets what W forgets."""
+    match rule:
+        case SumRule() | DeltaRule() | NormalisedDeltaRule() | FastWeightMemoryRule() | ProgrammerRule():
+            return 1.0
+        case GatedDeltaRule() | DeltaProductRule(gated=True):
+            return gates["alpha"][..., None]
+        case KimiDeltaRule() | GatedDeltaRule2():
+            return gates["alpha"]
+        case DecayedSumRule(decay=Mamba2Decay()):
+            return gates["decay"][..., 0, None]
+        case DecayedSumRule():
+            return gates["decay"] if rule.decay.per == "key" else gates["decay"][..., None]
+        case LinearRule():
+            sequence = {name: gate[:, :, None] for name, gate in gates.items()}
+            decay = rule.coefficients(k[:, :, None], sequence, k[:, :, None, 0]).decay
+            return 1.0 if decay is None else decay[:, :, 0] if decay.dim() == 4 else decay
+        case _:
+            return 1.0
 
 
 def linear_recurrence(
@@ -110,6 +144,8 @@ def step_of(rule: UpdateRule, divides_retrieval: bool = False) -> Step:
             return normalised_delta_step
         case FastWeightMemoryRule():
             return clamped_step
+        case GatedDeltaRule() | KimiDeltaRule() | GatedDeltaRule2() | DecayedSumRule() | DeltaProductRule():
+            return lambda weights, k, v, gates, z: gated_step(rule, weights, k, v, gates)
         case ProgrammerRule():
             sigma = {"identity": lambda x: x, "tanh": torch.tanh, "sigmoid": torch.sigmoid, "relu": torch.relu}
             return lambda weights, k, v, gates, z: sigma[rule.activation](weights + outer(v, k))  # Eq. 2
@@ -126,6 +162,31 @@ def normalised_delta_step(weights: Tensor, k: Tensor, v: Tensor, gates: Gates, z
     """Eqs. 27, 22 and 23, with v̄ = 0 where z·k = 0."""
     assert z is not None
     return _write_and_remove(weights, k, v, gates["beta"], retrieved=divide_or_zero(matvec(weights, k), dot(z, k)))
+
+
+def gated_step(rule: UpdateRule, weights: Tensor, k: Tensor, v: Tensor, gates: Mapping[str, Tensor]) -> Tensor:
+    """The equations of the successors, with every matrix spelled out: what W is multiplied by, and what is added."""
+    identity = torch.eye(k.shape[-1], dtype=k.dtype)
+    match rule:
+        case GatedDeltaRule() | DeltaProductRule():
+            beta = gates["beta"][..., None, None]
+            alpha = gates["alpha"][..., None, None] if "alpha" in gates else 1.0
+            return weights @ (alpha * (identity - beta * outer(k, k))) + beta * outer(v, k)
+        case KimiDeltaRule():
+            beta = gates["beta"][..., None, None]
+            return weights @ torch.diag_embed(gates["alpha"]) @ (identity - beta * outer(k, k)) + beta * outer(v, k)
+        case GatedDeltaRule2():
+            erased = identity - outer(gates["erase"] * k, k)
+            return weights @ torch.diag_embed(gates["alpha"]) @ erased + outer(gates["write"] * v, k)
+        case DecayedSumRule(decay=Mamba2Decay()):
+            decay, step = gates["decay"].unbind(-1)
+            return decay[..., None, None] * weights + step[..., None, None] * outer(v, k)
+        case DecayedSumRule():
+            decay = gates["decay"]
+            kept = decay[..., None, :] if rule.decay.per == "key" else decay[..., None, None]
+            return weights * kept + outer(v, k)
+        case _:
+            raise ValueError(f"no equation for {rule}")
 
 
 def clamped_step(weights: Tensor, k: Tensor, v: Tensor, gates: Gates, z: Tensor | None) -> Tensor:

@@ -11,20 +11,22 @@ PACKAGE = ROOT / "src" / "fastweights"
 
 ORDER = (
     ("shapes",),
+    ("config",),
+    ("files",),
     ("kernels",),
     ("feature_maps",),
     ("update_rules",),
     ("memory",),
     ("layers",),
-    ("values",),
     ("models",),
     ("hf",),
     ("data",),
+    ("runs",),
     ("training",),
     ("evaluation",),
     ("reporting",),
     ("experiments",),
-    ("cli", "__main__"),
+    ("cli",),
 )
 """A component may use itself and what stands before it."""
 
@@ -105,12 +107,15 @@ def test_imports_point_one_way(path: Path) -> None:
     [
         ("from fastweights.memory import fast_weight_scan", "feature_maps/x.py"),
         ("from fastweights.layers.block import Block", "memory/x.py"),
-        ("import fastweights.cli", "experiments/x.py"),
+        ("import fastweights.cli.program", "experiments/x.py"),
         ("def f():\n    from fastweights.training import loop", "layers/x.py"),
         ("from ..memory import scan", "update_rules/x.py"),
         ("from .. import memory", "update_rules/x.py"),
         ("from fastweights import DPFP", "layers/x.py"),
         ("from fastweights.hf import config", "experiments/x.py"),
+        ("from fastweights.experiments.records import load", "reporting/x.py"),
+        ("from fastweights.training.run import Run", "runs/x.py"),
+        ("from fastweights.runs.record import Record", "data/x.py"),
     ],
 )
 def test_a_wrong_import_is_found(source: str, file: str) -> None:

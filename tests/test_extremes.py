@@ -51,30 +51,31 @@ def transparent(choice: Combination, dtype: torch.dtype = torch.float32) -> Fast
     return layer.to(dtype)
 
 
-def forward_and_backward(layer: FastWeightAttention, x: Tensor) -> list[Tensor]:
-    """Everything that comes out: reads, state, and the gradients of input and parameters."""
+def forward_and_backward(layer: FastWeightAttention, x: Tensor) -> tuple[list[Tensor], list[Tensor]]:
+    """Reads and state, and the gradients of input and parameters."""
     x = x.clone().requires_grad_()
     y, state = layer(x)
     gradients = torch.autograd.grad(y.sum() / y.numel(), (x, *layer.parameters()), allow_unused=True)
-    held = (state.weights, state.normaliser)
-    return [tensor for tensor in (y, *held, *gradients) if tensor is not None]
+    outputs = (y, state.weights, state.normaliser)
+    return [tensor for tensor in outputs if tensor is not None], [g for g in gradients if g is not None]
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=str)
 def test_finite_inputs_give_finite_outputs_and_gradients_or_a_clear_error(choice: Combination) -> None:
     layer = transparent(choice)
     for name, x in FINITE.items():
-        outcome, refusal = [], ""
+        outputs, gradients, refusal = [], [], ""
         try:
-            outcome = forward_and_backward(layer, x[None])
+            outputs, gradients = forward_and_backward(layer, x[None])
         except FloatingPointError as error:
             refusal = str(error)
-        assert all(tensor.isfinite().all() for tensor in outcome), name
+        assert all(tensor.isfinite().all() for tensor in outputs), name
+        large = x.abs().max() >= 1e20
+        assert large or all(tensor.isfinite().all() for tensor in gradients), name
         if refusal:
-            assert "although all that came in was finite" in refusal
-            in_gradients, normalised = "the gradients" in refusal, choice.normalisation.forgets_scale
-            assert in_gradients or name == "largest" or not normalised, f"{name}: normalised keys are small"
-            assert x.abs().max() >= 1e20, f"{name}: only large inputs may overflow"
+            assert large, f"{name}: only large inputs may overflow"
+            assert "although all inputs were finite" in refusal
+            assert name == "largest" or not choice.normalisation.forgets_scale, f"{name}: normalised keys are small"
 
 
 @pytest.mark.parametrize("choice", CHOICES[::4], ids=str)
@@ -96,9 +97,8 @@ def test_a_row_that_is_not_finite_stays_alone(choice: Combination) -> None:
 def test_other_precisions(choice: Combination, dtype: torch.dtype) -> None:
     layer = transparent(choice, dtype)
     for name in ("zero", "one-hot", "-100", "denormal", "all equal"):
-        assert all(tensor.isfinite().all() for tensor in forward_and_backward(layer, FINITE[name][None].to(dtype))), (
-            name
-        )
+        outputs, gradients = forward_and_backward(layer, FINITE[name][None].to(dtype))
+        assert all(tensor.isfinite().all() for tensor in (*outputs, *gradients)), name
 
 
 def named(name: str) -> FastWeightAttention:
@@ -130,16 +130,6 @@ def test_an_overflow_names_the_sequences_and_what_to_do() -> None:
     x[2] = math.nan
     with pytest.raises(FloatingPointError, match=r"sequences \[1\] .*SumNormalisation\(\) and L2Normalisation\(\)"):
         layer(x)
-
-
-def test_an_overflow_of_gradients_is_an_error_and_a_bad_loss_is_not() -> None:
-    layer = named("DeltaRule()-Tanh()-NoNormalisation-attention=none")
-    y, _ = layer(FINITE["1e20 among ordinary"][None])
-    with pytest.raises(FloatingPointError, match="gradients overflowed although"):
-        y.sum().backward()
-    y, _ = layer(0.1 * torch.randn(1, 4, KEY_DIM))
-    (y.sum() * math.nan).backward()
-    assert layer.projection.weight.grad.isnan().any()
 
 
 @pytest.mark.parametrize("name", ["zero", "one-hot", "-100", "denormal", "all equal", "1e20", "-1e20"])

@@ -9,6 +9,7 @@
 //   dV = B dR   db = dR · v   da = -dR · r   dP = tril(dY Uᵀ)   dL = -stril(dR Uᵀ)
 //   dQ = Γ dY W + (dP ∘ D) K      dK = (dP ∘ D)ᵀ Q + (dX + dXᵀ) K - AΓ dR W + E U F,   dX = A (dL ∘ D)
 //   F ← Γ_C F + (Γ dY)ᵀ Q - (AΓ dR)ᵀ K
+// With decay per channel or lookups D_ij is a vector between the factors of these products: scan_backward_channels.h.
 #pragma once
 
 #include "scan/gradient_head.h"
@@ -16,7 +17,7 @@
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 
-template <class Real, bool Decay>
+template <class Real, Decay Kind>
 class BackwardTile {
   public:
     BackwardTile(const HeadBackward<Real>& tile, Real* workspace)
@@ -24,7 +25,7 @@ class BackwardTile {
           padded(round_up(tile.key_dim, kLanes<Real>)),
           vectors(padded / kLanes<Real>),
           state_size(tile.columns * padded) {
-        space.place(workspace, tile.key_dim, tile.columns, tile.checkpoint_every);
+        space.place(workspace, tile.key_dim, tile.columns, tile.checkpoint_every, kChannels);
     }
 
     void run() {
@@ -49,6 +50,7 @@ class BackwardTile {
     }
 
   private:
+    static constexpr bool kHead = Kind == Decay::Head, kChannels = Kind == Decay::Channel;
     static constexpr int kStep = kLanes<Real>;
     static constexpr Index kTimeVectors = kChunk / kStep;
 
@@ -59,8 +61,8 @@ class BackwardTile {
     // The chunk at hand.
     Index start, count;
     Real *state, *update;
-    Rows<const Real> query, key;
-    Rows<Real> grad_query, grad_key;
+    Rows<const Real> query, key, lookup, decays;
+    Rows<Real> grad_query, grad_key, grad_lookup, grad_decay;
     Left<Real> grad_read, grad_read_by_column;
 
     static std::size_t bytes(Index numbers) { return static_cast<std::size_t>(numbers) * sizeof(Real); }
@@ -90,9 +92,10 @@ class BackwardTile {
             const bool inside = step < count;
             space.erase[step] = inside ? head.erase[(start + step) * head.erase_step] : Real(0);
             space.write[step] = inside ? head.write[(start + step) * head.write_step] : Real(0);
-            if (Decay) space.decay[step] = inside ? head.decay[(start + step) * head.decay_step] : Real(1);
+            if (kHead) space.decay[step] = inside ? head.decay[(start + step) * head.decay_step] : Real(1);
         }
-        if (Decay) load_ratios();
+        if (kHead) load_ratios();
+        if constexpr (kChannels) load_channels();
     }
 
     // Fetches an eighth of what the chunk before will read and write, and of what will be computed again a segment earlier: no hardware
@@ -102,6 +105,9 @@ class BackwardTile {
         for (Index step = start - kChunk + eighth * rows, end = step + rows; start >= kChunk && step < end; ++step) {
             fetch_to_read(head.queries + step * head.query_step, head.key_dim);
             fetch_to_read(head.grad_reads + step * head.grad_read_step, head.columns);
+            if (kChannels && head.lookups) fetch_to_read(head.lookups + step * head.lookup_step, head.key_dim);
+            if (kChannels && head.lookups) fetch_to_write(head.grad_lookups + step * head.grad_lookup_step, head.key_dim);
+            if (kChannels && head.per_channel) fetch_to_write(head.grad_decay + step * head.grad_decay_step, head.key_dim);
             fetch_to_write(head.grad_queries + step * head.grad_query_step, head.key_dim);
             fetch_to_write(head.grad_keys + step * head.grad_key_step, head.key_dim);
             fetch_to_write(head.grad_values + step * head.grad_value_step, head.columns);
@@ -110,6 +116,7 @@ class BackwardTile {
         for (Index step = earlier + eighth * rows, end = step + rows; earlier >= 0 && step < end; ++step) {
             fetch_to_read(head.keys + step * head.key_step, head.key_dim);
             fetch_to_read(head.values + step * head.value_step, head.columns);
+            if (kChannels && head.per_channel) fetch_to_read(head.decay + step * head.decay_step, head.key_dim);
             fetch_to_read(head.retrieved + step * head.value_dim, head.columns);
         }
     }
@@ -149,9 +156,10 @@ class BackwardTile {
     // W of the next chunk = Γ_C W + (E U)ᵀ K
     void advance() {
         Real* next = state + state_size;
-        if (Decay) scale(next, state, space.since_start[count - 1]);
-        multiply_add<Real, 1>({next, padded}, {Decay ? next : state, padded}, head.columns, vectors,
-                              {{{update, kChunk, 1}, Decay ? scaled(key, space.until_end) : key, count}});
+        if constexpr (kChannels) return advance_channels(next);
+        if (kHead) scale(next, state, space.since_start[count - 1]);
+        multiply_add<Real, 1>({next, padded}, {kHead ? next : state, padded}, head.columns, vectors,
+                              {{{update, kChunk, 1}, kHead ? scaled(key, space.until_end) : key, count}});
     }
 
     void scale(Real* to, const Real* from, Real factor) {
@@ -178,6 +186,12 @@ class BackwardTile {
     void grad_keys();
     void grad_decays();
 
+    void load_channels();
+    void advance_channels(Real* next);
+    void backward_by_channels();
+    void overlaps_by_channel();
+    void through_channels(Index column);
+
     static Real dot(const Real* left, const Real* right, Index numbers) {
         const Index whole = numbers / kStep * kStep, rest = numbers - whole;
         Vector<Real> sum = {};
@@ -189,5 +203,6 @@ class BackwardTile {
 
 }  // namespace fastweights::FASTWEIGHTS_LEVEL
 
+#include "scan/backward_channels.h"
 #include "scan/backward_chunk.h"
 #include "scan/backward_steps.h"

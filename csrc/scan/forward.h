@@ -1,10 +1,10 @@
 // Forward scan: step by step, one pass over the weights per step.
 //
-//   u_t = b_t v_t - a_t r_t ;   W_t = g_t W_{t-1} + u_t k_tᵀ ;   y_t = W_t q_t ;   r_{t+1} = g_{t+1} W_t k_{t+1}
+//   u_t = b_t v_t - a_t r_t ;   W_t = W_{t-1} diag(g_t) + u_t k_tᵀ ;   y_t = W_t q_t ;   r_{t+1} = W_t (g_{t+1} ∘ e_{t+1})
 //
 // Rows of W do not depend on each other. A tile of them is held transposed (S = Wᵀ, rows of k, vectors along the values) in
 // the first-level cache while the whole sequence walks past; each pass writes a row of S, reads with the query and already
-// retrieves with the next key: three multiply-adds for one load and one store.
+// retrieves with the next lookup: three multiply-adds for one load and one store.
 #pragma once
 
 #include "capi.h"
@@ -12,6 +12,9 @@
 #include "simd/transpose.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
+
+// How g_t is given: not at all, one number, or one number for each component of the keys.
+enum class Decay { None, Head, Channel };
 
 template <class Real>
 FASTWEIGHTS_INLINE Real* at(const Sequence& sequence, Index batch, Index head) {
@@ -21,8 +24,8 @@ FASTWEIGHTS_INLINE Real* at(const Sequence& sequence, Index batch, Index head) {
 // The part of one head that a tile of value columns needs.
 template <class Real>
 struct HeadForward {
-    const Real *queries, *keys, *values, *erase, *write, *decay, *weights;
-    Index query_step, key_step, value_step, erase_step, write_step, decay_step, read_step;
+    const Real *queries, *keys, *lookups, *values, *erase, *write, *decay, *weights;
+    Index query_step, key_step, lookup_step, value_step, erase_step, write_step, decay_step, read_step;
     Real *reads, *final_weights, *retrieved, *checkpoints;
     Index steps, key_dim, value_dim, columns, checkpoint_every;
 };
@@ -34,8 +37,10 @@ HeadForward<Real> head_of(const ScanForward& scan, Index batch, Index head, Inde
     const Index index = batch * shape.heads + head, size = shape.value_dim * shape.key_dim;
     const Index count = shape.steps > 0 ? (shape.steps - 1) / shape.checkpoint_every : 0;
     const auto part = [&](void* data, Index offset) { return data ? static_cast<Real*>(data) + offset : nullptr; };
+    const Sequence& lookups = in.lookups.data ? in.lookups : in.keys;
     return {at<Real>(in.queries, batch, head),
             at<Real>(in.keys, batch, head),
+            at<Real>(lookups, batch, head),
             at<Real>(in.values, batch, head) + first,
             at<Real>(in.erase, batch, head),
             at<Real>(in.write, batch, head),
@@ -43,6 +48,7 @@ HeadForward<Real> head_of(const ScanForward& scan, Index batch, Index head, Inde
             part(in.weights, index * size + first * shape.key_dim),
             in.queries.time,
             in.keys.time,
+            lookups.time,
             in.values.time,
             in.erase.time,
             in.write.time,
@@ -87,20 +93,21 @@ FASTWEIGHTS_INLINE void store_columns(Real* to, const Vector<Real> (&from)[Vecto
     }
 }
 
-// S ← g S + k uᵀ, and with the new S:  read = Sᵀ q,  next = Sᵀ k'.
-template <class Real, int Vectors, bool Decay>
-FASTWEIGHTS_INLINE void write_read_retrieve(Real* tile, Index key_dim, const Real* key, const Real* query, const Real* next_key,
-                                            Real decay, const Vector<Real> (&update)[Vectors], Vector<Real> (&read)[Vectors],
+// S ← diag(g) S + k uᵀ, and with the new S:  read = Sᵀ q,  next = Sᵀ e'.
+template <class Real, int Vectors, Decay Kind>
+FASTWEIGHTS_INLINE void write_read_retrieve(Real* tile, Index key_dim, const Real* key, const Real* query, const Real* next_lookup,
+                                            const Real* decays, const Vector<Real> (&update)[Vectors], Vector<Real> (&read)[Vectors],
                                             Vector<Real> (&next)[Vectors]) {
     constexpr int lanes = kLanes<Real>;
 #pragma GCC unroll 8
     for (int part = 0; part < Vectors; ++part) read[part] = next[part] = Vector<Real>{};
     for (Index row = 0; row < key_dim; ++row, tile += Vectors * lanes) {
-        const Vector<Real> written = broadcast(key[row]), asked = broadcast(query[row]), following = broadcast(next_key[row]);
+        const Vector<Real> written = broadcast(key[row]), asked = broadcast(query[row]), following = broadcast(next_lookup[row]);
+        const Real decay = Kind == Decay::None ? Real(1) : decays[Kind == Decay::Channel ? row : 0];
 #pragma GCC unroll 8
         for (int part = 0; part < Vectors; ++part) {
             Vector<Real> weights = load(tile + part * lanes);
-            if (Decay) weights *= decay;
+            if (Kind != Decay::None) weights *= decay;
             weights += written * update[part];
             store(tile + part * lanes, weights);
             read[part] += asked * weights;
@@ -109,24 +116,37 @@ FASTWEIGHTS_INLINE void write_read_retrieve(Real* tile, Index key_dim, const Rea
     }
 }
 
-template <class Real, int Vectors, bool Decay>
+// What step `step` retrieves with, where decay per component makes it g ∘ e: prepared once, for all columns.
+template <class Real, Decay Kind>
+FASTWEIGHTS_INLINE const Real* lookup_of(const HeadForward<Real>& head, Index step, Real* prepared) {
+    const Real* const lookup = head.lookups + step * head.lookup_step;
+    if (Kind != Decay::Channel) return lookup;
+    const Real* const decay = head.decay + step * head.decay_step;
+    for (Index row = 0; row < head.key_dim; ++row) prepared[row] = decay[row] * lookup[row];
+    return prepared;
+}
+
+// The workspace holds the tile and one lookup.
+template <class Real, int Vectors, Decay Kind>
 void forward_columns(const HeadForward<Real>& head, Real* tile) {
     constexpr int lanes = kLanes<Real>;
     constexpr Index width = Vectors * lanes;
+    Real* const prepared = tile + head.key_dim * width;
     std::memset(tile, 0, static_cast<std::size_t>(head.key_dim * width) * sizeof(Real));
     if (head.weights) transpose(tile, width, head.weights, head.key_dim, head.columns, head.key_dim);
     Vector<Real> retrieved[Vectors] = {}, update[Vectors], read[Vectors], next[Vectors];
-    if (head.steps > 0)
+    if (head.steps > 0) {
+        const Real* const lookup = lookup_of<Real, Kind>(head, 0, prepared);
         for (Index row = 0; row < head.key_dim; ++row)
-            for (int part = 0; part < Vectors; ++part)
-                retrieved[part] += head.keys[row] * load(tile + row * width + part * lanes);
+            for (int part = 0; part < Vectors; ++part) retrieved[part] += lookup[row] * load(tile + row * width + part * lanes);
+    }
     for (Index step = 0; step < head.steps; ++step) {
-        const Real decay = Decay ? head.decay[step * head.decay_step] : Real(1);
+        const Real* const decays = Kind == Decay::None ? nullptr : head.decay + step * head.decay_step;
         const Real erase = head.erase[step * head.erase_step], write = head.write[step * head.write_step];
         load_columns<Real, Vectors>(update, head.values + step * head.value_step, head.columns);
 #pragma GCC unroll 8
         for (int part = 0; part < Vectors; ++part) {
-            if (Decay) retrieved[part] *= decay;
+            if (Kind == Decay::Head) retrieved[part] *= *decays;
             update[part] = write * update[part] - erase * retrieved[part];
         }
         if (head.retrieved) store_columns<Real, Vectors>(head.retrieved + step * head.value_dim, retrieved, head.columns);
@@ -137,11 +157,13 @@ void forward_columns(const HeadForward<Real>& head, Real* tile) {
         // Long inputs come from memory, and the processor foresees nothing beyond the end of a page.
         fetch_to_read(head.keys + later * head.key_step, head.key_dim);
         fetch_to_read(head.queries + later * head.query_step, head.key_dim);
+        if (head.lookups != head.keys) fetch_to_read(head.lookups + later * head.lookup_step, head.key_dim);
+        if (Kind == Decay::Channel) fetch_to_read(head.decay + later * head.decay_step, head.key_dim);
         fetch_to_read(head.values + later * head.value_step, head.columns);
         const Real* key = head.keys + step * head.key_step;
-        const Real* next_key = step + 1 < head.steps ? key + head.key_step : key;
-        write_read_retrieve<Real, Vectors, Decay>(tile, head.key_dim, key, head.queries + step * head.query_step, next_key, decay,
-                                                  update, read, next);
+        const Real* next_lookup = lookup_of<Real, Kind>(head, std::min<Index>(step + 1, head.steps - 1), prepared);
+        write_read_retrieve<Real, Vectors, Kind>(tile, head.key_dim, key, head.queries + step * head.query_step, next_lookup, decays,
+                                                 update, read, next);
         store_columns<Real, Vectors>(head.reads + step * head.read_step, read, head.columns);
 #pragma GCC unroll 8
         for (int part = 0; part < Vectors; ++part) retrieved[part] = next[part];

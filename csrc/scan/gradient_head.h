@@ -7,11 +7,12 @@ namespace fastweights::FASTWEIGHTS_LEVEL {
 
 template <class Real>
 struct HeadBackward {
-    const Real *queries, *keys, *values, *erase, *write, *decay, *weights, *retrieved, *checkpoints, *grad_reads, *grad_final;
-    Index query_step, key_step, value_step, erase_step, write_step, decay_step, grad_read_step;
-    Real *grad_queries, *grad_keys, *grad_values, *grad_erase, *grad_write, *grad_decay, *grad_weights;
-    Index grad_query_step, grad_key_step, grad_value_step, grad_erase_step, grad_write_step, grad_decay_step;
+    const Real *queries, *keys, *lookups, *values, *erase, *write, *decay, *weights, *retrieved, *checkpoints, *grad_reads, *grad_final;
+    Index query_step, key_step, lookup_step, value_step, erase_step, write_step, decay_step, grad_read_step;
+    Real *grad_queries, *grad_keys, *grad_lookups, *grad_values, *grad_erase, *grad_write, *grad_decay, *grad_weights;
+    Index grad_query_step, grad_key_step, grad_lookup_step, grad_value_step, grad_erase_step, grad_write_step, grad_decay_step;
     Index steps, key_dim, value_dim, columns, checkpoint_every;
+    bool per_channel;
 };
 
 template <class Real>
@@ -25,6 +26,7 @@ HeadBackward<Real> head_of(const ScanBackward& scan, Index batch, Index head, In
     HeadBackward<Real> tile;
     tile.queries = start_of(in.queries), tile.query_step = in.queries.time;
     tile.keys = start_of(in.keys), tile.key_step = in.keys.time;
+    tile.lookups = start_of(in.lookups), tile.lookup_step = in.lookups.time;
     tile.values = start_of(in.values) + first, tile.value_step = in.values.time;
     tile.erase = start_of(in.erase), tile.erase_step = in.erase.time;
     tile.write = start_of(in.write), tile.write_step = in.write.time;
@@ -36,13 +38,14 @@ HeadBackward<Real> head_of(const ScanBackward& scan, Index batch, Index head, In
     tile.grad_final = part(scan.grad_final_weights, index * size + offset);
     tile.grad_queries = start_of(scan.grad_queries), tile.grad_query_step = scan.grad_queries.time;
     tile.grad_keys = start_of(scan.grad_keys), tile.grad_key_step = scan.grad_keys.time;
+    tile.grad_lookups = start_of(scan.grad_lookups), tile.grad_lookup_step = scan.grad_lookups.time;
     tile.grad_values = start_of(scan.grad_values) + first, tile.grad_value_step = scan.grad_values.time;
     tile.grad_erase = start_of(scan.grad_erase), tile.grad_erase_step = scan.grad_erase.time;
     tile.grad_write = start_of(scan.grad_write), tile.grad_write_step = scan.grad_write.time;
     tile.grad_decay = start_of(scan.grad_decay), tile.grad_decay_step = scan.grad_decay.time;
     tile.grad_weights = static_cast<Real*>(scan.grad_weights) + index * size + offset;
     tile.steps = shape.steps, tile.key_dim = shape.key_dim, tile.value_dim = shape.value_dim;
-    tile.columns = columns, tile.checkpoint_every = shape.checkpoint_every;
+    tile.columns = columns, tile.checkpoint_every = shape.checkpoint_every, tile.per_channel = in.per_channel != 0;
     return tile;
 }
 
@@ -57,14 +60,16 @@ struct Workspace {
     Real *reading, *overlap, *inverse, *grad_reading, *grad_overlap;          // kChunk × kChunk: P, L, (I + L)^-1, dP, dX
     Real *ratio, *query_key, *key_key, *grad_ratio;  // kChunk × kChunk, with decay alone: D, Q Kᵀ, K Kᵀ, dD
     Real *erase, *write, *decay, *since_start, *until_end, *grad_since_start;  // kChunk: a, b, g, Γ, E, dΓ
+    // For decay per channel and lookups alone: e, g, their gradients, Γ ∘ Q and Γ ∘ E (kChunk × padded), and Γ_C (padded).
+    Real *lookup, *decays, *grad_lookup, *grad_decays, *query_from_start, *lookup_from_start, *whole_decay;
 
-    static Index size(Index key_dim, Index columns, Index checkpoint_every) {
+    static Index size(Index key_dim, Index columns, Index checkpoint_every, bool channels) {
         Workspace space;
-        return space.place(nullptr, key_dim, columns, checkpoint_every);
+        return space.place(nullptr, key_dim, columns, checkpoint_every, channels);
     }
 
     // Lays the arrays out from `base` and returns how many numbers they take.
-    Index place(Real* base, Index key_dim, Index columns, Index checkpoint_every) {
+    Index place(Real* base, Index key_dim, Index columns, Index checkpoint_every, bool channels) {
         const Index padded = round_up(key_dim, kLanes<Real>), chunks = checkpoint_every / kChunk, square = kChunk * kChunk;
         Index used = 0;
         const auto take = [&](Index count, auto&... arrays) {
@@ -78,6 +83,8 @@ struct Workspace {
         take(columns * kChunk, grad_update, grad_solved);
         take(square, reading, overlap, inverse, grad_reading, grad_overlap, ratio, query_key, key_key, grad_ratio);
         take(kChunk, erase, write, decay, since_start, until_end, grad_since_start);
+        take(channels ? kChunk * padded : 0, lookup, decays, grad_lookup, grad_decays, query_from_start, lookup_from_start);
+        take(channels ? padded : 0, whole_decay);
         return used;
     }
 };

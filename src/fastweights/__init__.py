@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from fastweights.experiments.load import load_run
     from fastweights.feature_maps import (
         DPFP,
         FEATURE_MAPS,
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
         FastWeightAttention,
         FastWeightCrossAttention,
         FeedForward,
+        GatedNorm,
+        GateThenNorm,
         KeyValueState,
+        OutputGate,
+        ShortConvolution,
         SinusoidalPositions,
         SoftmaxAttention,
     )
@@ -37,16 +42,32 @@ if TYPE_CHECKING:
         Normalisation,
         SumNormalisation,
         backends,
+        boundaries_of,
+        decay_at_boundaries,
         fast_weight_scan,
+        last_steps,
     )
     from fastweights.update_rules import (
+        DECAYS,
         UPDATE_RULES,
         Coefficients,
+        Decay,
+        DecayedSumRule,
+        DeltaProductRule,
         DeltaRule,
         FastWeightMemoryRule,
+        GatedDeltaRule,
+        GatedDeltaRule2,
+        GatedLinearDecay,
+        KimiDecay,
+        KimiDeltaRule,
+        LightningDecay,
         LinearRule,
+        Mamba2Decay,
         NormalisedDeltaRule,
         ProgrammerRule,
+        RetNetDecay,
+        SoftplusDecay,
         SumRule,
         UpdateRule,
     )
@@ -54,6 +75,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "DECAYS",
     "DPFP",
     "FEATURE_MAPS",
     "NORMALISATIONS",
@@ -61,6 +83,9 @@ __all__ = [
     "AttentionNormalisation",
     "Block",
     "Coefficients",
+    "Decay",
+    "DecayedSumRule",
+    "DeltaProductRule",
     "DeltaRule",
     "EluPlusOne",
     "FastWeightAttention",
@@ -70,28 +95,45 @@ __all__ = [
     "Favor",
     "FeatureMap",
     "FeedForward",
+    "GateThenNorm",
+    "GatedDeltaRule",
+    "GatedDeltaRule2",
+    "GatedLinearDecay",
+    "GatedNorm",
     "Identity",
     "KeyValueState",
+    "KimiDecay",
+    "KimiDeltaRule",
     "L2Normalisation",
+    "LightningDecay",
     "LinearRule",
+    "Mamba2Decay",
     "NoNormalisation",
     "Normalisation",
     "NormalisedDeltaRule",
+    "OutputGate",
     "ProgrammerRule",
     "RandomFeatureMap",
     "Relu",
+    "RetNetDecay",
+    "ShortConvolution",
     "SinusoidalPositions",
     "SoftmaxAttention",
+    "SoftplusDecay",
     "SumNormalisation",
     "SumRule",
     "Tanh",
     "UpdateRule",
     "__version__",
     "backends",
+    "boundaries_of",
+    "decay_at_boundaries",
     "fast_weight_scan",
+    "last_steps",
+    "load_run",
 ]
 
-_PACKAGES = ("feature_maps", "update_rules", "memory", "layers")
+_PACKAGES = ("feature_maps", "update_rules", "memory", "layers", "experiments.load")
 
 
 # Hidden from type checkers, which would otherwise accept every misspelled name.

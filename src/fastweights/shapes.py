@@ -32,6 +32,8 @@ PerStep = Float[Tensor, "b h t"]
 PerKey = Float[Tensor, "b h t k"]
 """One number per step, or one for each component of the mapped key."""
 
+PerValue = Float[Tensor, "b h t v"]
+
 Key = Float[Tensor, "b h k"]
 Value = Float[Tensor, "b h v"]
 PerHead = Float[Tensor, "b h"]
@@ -45,7 +47,13 @@ StepGates = Mapping[str, Float[Tensor, "b h ..."]]
 Weights = Float[Tensor, "b h v k"]
 """The fast weights W, with W @ key = value as in the paper."""
 
+KeptWeights = Float[Tensor, "b h n v k"]
+"""The weights after some steps."""
+
 Normaliser = Float[Tensor, "b h k"]
 """The accumulator z of attention normalisation."""
+
+Places = Int[Tensor, "b t"]
+"""How many steps of its own sequence each step has before it."""
 
 Steps = Int[Tensor, " b"]

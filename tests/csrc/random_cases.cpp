@@ -19,7 +19,7 @@ int fastweights_scan_backward(const ScanBackward*, std::int64_t, std::int64_t);
 int fastweights_dpfp(const DpfpRows*, std::int64_t, std::int64_t);
 int fastweights_elu_plus_one(const FeatureRows*, std::int64_t, std::int64_t);
 int fastweights_kernel_attention(const AttentionCall*, std::int64_t, std::int64_t);
-int fastweights_step(const TensorExchange*, std::int64_t, void*, void*, void*, void*, void*, void*, void*, void*, int, void*);
+int fastweights_step(const TensorExchange*, std::int64_t, void*, void*, void*, void*, void*, void*, void*, void*, int, void*, int, void*);
 }
 
 namespace {
@@ -68,28 +68,30 @@ template <class Real>
 void scan_case() {
     const Index b = pick({0, 1, 2, 3}), h = pick({0, 1, 2, 9}), t = pick({0, 1, 2, 7, 16, 17, 40, 130});
     const Index k = pick({0, 1, 3, 8, 16, 17, 33, 64}), v = pick({0, 1, 2, 3, 4, 5, 16, 31, 33, 65}), threads = pick({1, 2, 4});
-    const bool decay = pick({0, 1}), start = pick({0, 1}), end = pick({0, 1});
+    const bool decay = pick({0, 1}), channels = decay && pick({0, 1}), lookups = pick({0, 1}), start = pick({0, 1}), end = pick({0, 1});
     const ScanShape shape{b, h, t, k, v, pick({16, 32, 128})};
     const Index checkpoints = t > 0 ? (t - 1) / shape.checkpoint_every : 0;
     Tensor<Real> queries(b, h, t, k, false), keys(b, h, t, k, false), values(b, h, t, v, false), grad_reads(b, h, t, v, false);
-    Tensor<Real> erase(b, h, t, 1, false), write(b, h, t, 1, false), decays(b, h, t, 1, false);
+    Tensor<Real> erase(b, h, t, 1, false), write(b, h, t, 1, false), decays(b, h, t, channels ? k : 1, false), looked_up(b, h, t, k, false);
+    if (pick({0, 1})) std::fill(decays.data.begin(), decays.data.end(), Real(0));
     std::vector<Real> weights(static_cast<std::size_t>(b * h * v * k), 1), final_weights(weights.size(), std::nan(""));
     std::vector<Real> retrieved(static_cast<std::size_t>(b * h * t * v)), states(static_cast<std::size_t>(checkpoints) * weights.size());
     std::vector<Real> grad_weights(weights.size(), std::nan(""));
     Tensor<Real> reads(b, h, t, v, true), dq(b, h, t, k, true), dk(b, h, t, k, true), dv(b, h, t, v, true);
-    Tensor<Real> da(b, h, t, 1, true), db(b, h, t, 1, true), dg(b, h, t, 1, true);
+    Tensor<Real> da(b, h, t, 1, true), db(b, h, t, 1, true), dg(b, h, t, channels ? k : 1, true), de(b, h, t, k, true);
     const Sequence absent{nullptr, 0, 0, 0};
     const ScanInputs inputs{queries.sequence(), keys.sequence(), values.sequence(), erase.sequence(), write.sequence(),
-                            decay ? decays.sequence() : absent, start ? weights.data() : nullptr};
+                            decay ? decays.sequence() : absent, channels, lookups ? looked_up.sequence() : absent, start ? weights.data() : nullptr};
     const ScanForward forward{shape, inputs, reads.sequence(), final_weights.data(), retrieved.data(), states.data()};
     if (!fastweights_scan_forward(&forward, sizeof(Real), threads)) std::exit(2);
     const ScanBackward backward{shape, inputs, retrieved.data(), states.data(), grad_reads.sequence(), end ? weights.data() : nullptr,
                                 dq.sequence(), dk.sequence(), dv.sequence(), da.sequence(), db.sequence(),
-                                decay ? dg.sequence() : absent, grad_weights.data()};
+                                decay ? dg.sequence() : absent, lookups ? de.sequence() : absent, grad_weights.data()};
     if (!fastweights_scan_backward(&backward, sizeof(Real), threads)) std::exit(2);
     if (b * h * k * v == 0) return;
     reads.check("reads"), dq.check("dq"), dk.check("dk"), dv.check("dv"), da.check("da"), db.check("db");
     if (decay) dg.check("dg");
+    if (lookups) de.check("de");
     for (std::size_t i = 0; i < weights.size(); ++i)
         if (!std::isfinite(final_weights[i]) || !std::isfinite(grad_weights[i])) std::exit(3);
 }
@@ -114,14 +116,16 @@ void step_case() {
     const Index b = pick({1, 2, 3}), h = pick({1, 2, 9}), k = pick({1, 3, 16, 17, 32, 64, 128}), v = pick({1, 2, 3, 4, 5, 33, 64});
     Tensor<Real> queries(b, h, 1, k, false), keys(b, h, 1, k, false), values(b, h, 1, v, false), reads(b, h, 1, v, true);
     Tensor<Real> erase(b, h, 1, 1, false), write(b, h, 1, 1, false), decay(b, h, 1, 1, false);
+    Tensor<Real> channels(b, h, 1, k, false), lookups(b, h, 1, k, false);
+    const bool per_channel = pick({0, 1}), looks_up = pick({0, 1});
     std::vector<Real> weights(static_cast<std::size_t>(b * h * v * k), 1), final_weights(weights.size(), std::nan(""));
-    Viewed<Real> q(queries), key(keys), value(values), a(erase), w(write), g(decay), y(reads);
+    Viewed<Real> q(queries), key(keys), value(values), a(erase), w(write), g(decay), gs(channels), e(lookups), y(reads);
     Viewed<Real> before(weights.data(), {b, h, v, k}, {h * v * k, v * k, k, 1}), after(final_weights.data(), {b, h, v, k}, {h * v * k, v * k, k, 1});
     const auto view = [](void* object, TensorView* out) { return *out = *static_cast<TensorView*>(object), 0; };
     const TensorExchange exchange{1, 3, nullptr, nullptr, nullptr, nullptr, view, nullptr};
     const auto step = [&] {
         return fastweights_step(&exchange, 2, &q.view, &key.view, &value.view, &a.view, &w.view, &before.view, &y.view, &after.view,
-                                pick({0, 1}) ? 1 : 0, &g.view);
+                                pick({0, 1}) ? 1 : 0, per_channel ? &gs.view : &g.view, looks_up, &e.view);
     };
     a.without_columns(), w.without_columns(), g.without_columns();
     if (!step()) std::exit(4);

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from fastweights.cli.language_model import train
+from fastweights.cli.options import TrainOptions
 
-from fastweights.experiments.language_model import train
-from fastweights.experiments.language_model_options import TrainOptions
-from fastweights.experiments.language_model_run import load_run
+from fastweights.experiments.language_models.task import load_run
 from fastweights.hf import FastWeightForCausalLM
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "language_models.md"

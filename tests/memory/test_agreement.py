@@ -29,7 +29,7 @@ TOLERANCES = {
     torch.bfloat16: (1e-2, float("inf")),
 }
 COMBINATIONS = list(combinations())
-CASES = 2_000
+CASES = 4_000
 EXAMPLES = -(-CASES // len(COMBINATIONS))
 
 

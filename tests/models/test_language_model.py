@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
+from fastweights.experiments.language_models.presets import PRESETS, preset_named
 from fastweights.memory import AttentionNormalisation
 from fastweights.models.attention import (
     ATTENTIONS,
@@ -13,7 +14,6 @@ from fastweights.models.attention import (
     SoftmaxAttentionConfig,
 )
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
-from fastweights.models.presets import PRESETS, preset_named
 
 
 def tiny(attention: AttentionConfig, **changes: object) -> LanguageModel:

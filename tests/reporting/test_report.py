@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fastweights.reporting.figures.surfaces import figure1
+from fastweights.experiments.retrieval.figure1 import drawing as figure1
 from fastweights.reporting.report import Report, Section, Table, code, fill_markers
 
 ATTACKS = [

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_run import MODEL, TRAINING, UPKEEP, train
+from tiny_run import MODEL, POLICY, TASK, TRAINING, train
 
-from fastweights.training.checkpoint import checkpoints, newest_checkpoint, step_of
+from fastweights.runs.checkpoint import checkpoints, newest_checkpoint, step_of
 from fastweights.training.config import TrainingConfig
-from fastweights.training.distributed import World
+from fastweights.training.distributed import Processes
+from fastweights.training.task import Share
 
 SCRIPT = Path(__file__).with_name("tiny_run.py")
 DROPOUT = 0.2
@@ -34,7 +35,8 @@ def torchrun(path: Path, training: TrainingConfig, *others: object) -> None:
 
 
 def alone(path: Path, training: TrainingConfig) -> None:
-    train(path, training, model=replace(MODEL, dropout=DROPOUT), upkeep=replace(UPKEEP, keep_checkpoints=99))
+    task = replace(TASK, model=replace(MODEL, dropout=DROPOUT))
+    train(path, training, task=task, policy=replace(POLICY, keep_checkpoints=99))
 
 
 def begun(path: Path, step: int) -> Path:
@@ -88,28 +90,28 @@ def test_what_is_not_finite_in_one_process_is_skipped_by_both(tmp_path: Path) ->
 
 
 def test_alone_nothing_is_sent() -> None:
-    world = World()
-    assert world.first
-    assert world.any(True, False) == [True, False]
-    assert world.mean(0.1) == 0.1
-    assert world.from_first(7) == 7
-    assert world.gather({"x": torch.ones(2)})[0]["x"].tolist() == [1.0, 1.0]
+    processes = Processes()
+    assert processes.first
+    assert processes.any_of(True, False) == [True, False]
+    assert processes.mean(0.1) == 0.1
+    assert processes.broadcast(7) == 7
+    assert processes.gather({"x": torch.ones(2)})[0]["x"].tolist() == [1.0, 1.0]
 
 
 @pytest.mark.parametrize("name", ["gpu", "cuda", "cuda:1", "meta"])
 def test_a_device_that_is_not_there_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ValueError, match=f"device: '{name}' is none of this machine; possible: auto, cpu$"):
-        World.device_named(name)
+        Processes.device_named(name)
 
 
 def test_gpus_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    assert [World.device_named(name).index for name in ("cuda", "cuda:0", "cuda:1")] == [None, 0, 1]
+    assert [Processes.device_named(name).index for name in ("cuda", "cuda:0", "cuda:1")] == [None, 0, 1]
     with pytest.raises(ValueError, match="'cuda:2' is none of this machine; possible: auto, cpu, cuda, cuda:0, cuda:1"):
-        World.device_named("cuda:2")
+        Processes.device_named("cuda:2")
 
 
 def test_a_batch_that_cannot_be_shared_is_refused() -> None:
-    with pytest.raises(ValueError, match="4 columns cannot be shared by 3 parts"):
-        TRAINING.columns(0, 3)
+    with pytest.raises(ValueError, match="4 rows cannot be shared by 3 parts"):
+        Share(0, 3).of(TRAINING.batch_size)

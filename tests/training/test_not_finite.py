@@ -9,10 +9,13 @@ import pytest
 import torch
 from tiny_run import TRAINING, losses, rows, train, trainer
 
-from fastweights.training.checkpoint import newest_checkpoint
-from fastweights.training.config import Upkeep
+from fastweights.runs.checkpoint import newest_checkpoint
+from fastweights.runs.directory import RunDirectory
+from fastweights.training.config import CheckpointPolicy
 from fastweights.training.loop import NotFiniteError, Trainer
-from fastweights.training.run_directory import RunDirectory
+from fastweights.training.task import Evaluation
+
+SKIP = CheckpointPolicy(when_not_finite="skip")
 
 
 class Poison:
@@ -63,14 +66,14 @@ def test_what_is_not_finite_stops_the_run_before_the_weights(
 def test_a_step_that_is_skipped_is_as_if_it_had_not_been(tmp_path: Path, where: str, step: int) -> None:
     training, said = replace(TRAINING, steps=14), []
     with RunDirectory.claim(tmp_path, {}, {}) as directory:
-        run = trainer(directory, training, upkeep=Upkeep(when_not_finite="skip"), say=said.append)
+        run = trainer(directory, training, policy=SKIP, say=said.append)
         Poison(run, where, math.nan, step)
         seen: dict[int, Any] = {}
         original = run.gradients
 
-        def looking(segment: Any, number: int, states: Any) -> Any:
+        def looking(number: int, states: Any) -> Any:
             seen[number] = ([parameter.detach().clone() for parameter in run.model.parameters()], states)
-            return original(segment, number, states)
+            return original(number, states)
 
         run.gradients = looking  # type: ignore[assignment]
         assert run.run().finished
@@ -89,9 +92,7 @@ def test_a_step_that_is_skipped_is_as_if_it_had_not_been(tmp_path: Path, where: 
 
 def test_skipping_without_end_is_given_up(tmp_path: Path) -> None:
     with RunDirectory.claim(tmp_path, {}, {}) as directory:
-        run = trainer(
-            directory, replace(TRAINING, steps=400), upkeep=Upkeep(when_not_finite="skip"), say=lambda line: None
-        )
+        run = trainer(directory, replace(TRAINING, steps=400), policy=SKIP, say=lambda line: None)
         for parameter in run.model.parameters():
             parameter.data.fill_(math.nan)
         with pytest.raises(NotFiniteError, match=r"step 100 .* after 99 skipped steps; step 99: .* nothing was saved"):
@@ -113,9 +114,7 @@ def test_an_overflowing_memory_is_a_step_that_is_not_finite(tmp_path: Path) -> N
 
 def test_gradients_that_overflow_on_their_way_are_a_step_that_is_not_finite(tmp_path: Path) -> None:
     with RunDirectory.claim(tmp_path, {}, {}) as directory:
-        run = trainer(
-            directory, replace(TRAINING, steps=8), upkeep=Upkeep(when_not_finite="skip"), say=lambda line: None
-        )
+        run = trainer(directory, replace(TRAINING, steps=8), policy=SKIP, say=lambda line: None)
         with torch.no_grad():
             for block in run.model.blocks:
                 block.attention.output.weight *= 30
@@ -129,9 +128,7 @@ def test_gradients_that_overflow_on_their_way_are_a_step_that_is_not_finite(tmp_
 
 def test_a_memory_that_is_not_finite_is_not_carried_on_though_the_loss_is(tmp_path: Path) -> None:
     with RunDirectory.claim(tmp_path, {}, {}) as directory:
-        run = trainer(
-            directory, replace(TRAINING, steps=8), upkeep=Upkeep(when_not_finite="skip"), say=lambda line: None
-        )
+        run = trainer(directory, replace(TRAINING, steps=8), policy=SKIP, say=lambda line: None)
         calls: list[int] = []
 
         def overflow(module: Any, given: Any, found: Any) -> Any:
@@ -155,22 +152,22 @@ def test_a_validation_that_is_not_finite_is_noted_and_never_the_best(tmp_path: P
     with RunDirectory.claim(tmp_path, {}, {}) as directory:
         run = trainer(directory, replace(TRAINING, steps=6, evaluate_every=2))
         answers = iter([2.0, math.nan, math.inf])
-        run.hooks = replace(run.hooks, evaluate=lambda interrupted: next(answers))
-        outcome = run.run()
+        run.task.evaluate = lambda *given: Evaluation(loss := next(answers), {"valid_loss": loss})  # type: ignore[method-assign]
+        ending = run.run()
     assert [row["valid_loss"] for row in rows(tmp_path) if "valid_loss" in row] == [2.0, None, None]
-    assert (outcome.journal.best_step, outcome.journal.best_loss) == (2, 2.0)
+    assert (ending.progress.best_step, ending.progress.best_loss) == (2, 2.0)
 
 
 def test_a_validation_in_which_the_memory_overflows_is_noted_and_the_run_goes_on(tmp_path: Path) -> None:
     said: list[str] = []
 
-    def overflow(interrupted: Any) -> float:
+    def overflow(*given: Any) -> Evaluation:
         raise FloatingPointError("the memory overflowed")
 
     with RunDirectory.claim(tmp_path, {}, {}) as directory:
         run = trainer(directory, replace(TRAINING, steps=4, evaluate_every=2), say=said.append)
-        run.hooks = replace(run.hooks, evaluate=overflow)
-        outcome = run.run()
-    assert outcome.finished
+        run.task.evaluate = overflow  # type: ignore[method-assign]
+        ending = run.run()
+    assert ending.finished
     assert [row["valid_loss"] for row in rows(tmp_path) if "valid_loss" in row] == [None, None]
     assert "step 2: no validation loss, the memory overflowed" in said

@@ -5,13 +5,13 @@ import torch
 from torch import nn
 
 from fastweights.layers.exact.dropout import Dropout
-from fastweights.training.random_numbers import dropout_of_rows, seed_for
+from fastweights.training.random_numbers import DropoutMasks, seed_for
 
 
 def masks(rows: range) -> torch.Tensor:
     """What two layers of dropout keep of some rows of a batch of six."""
     layer = nn.Sequential(Dropout(0.3), Dropout(0.4))
-    with dropout_of_rows(layer, [seed_for("dropout", row) for row in rows]):
+    with DropoutMasks(layer).of_rows([seed_for("dropout", row) for row in rows]):
         return layer(torch.ones(len(rows), 5, 7))
 
 
@@ -33,7 +33,7 @@ def test_outside_dropout_is_as_it_was() -> None:
     layer = Dropout(0.5)
     torch.manual_seed(1)
     expected = layer(torch.ones(4, 9))
-    with pytest.raises(ValueError, match="shorter"), dropout_of_rows(layer, [1]):
+    with pytest.raises(ValueError, match="shorter"), DropoutMasks(layer).of_rows([1]):
         layer(torch.ones(4, 9))
     torch.manual_seed(1)
     assert torch.equal(layer(torch.ones(4, 9)), expected)

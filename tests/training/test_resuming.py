@@ -15,7 +15,7 @@ import pytest
 import torch
 from tiny_run import TRAINING, train
 
-from fastweights.training.checkpoint import newest_checkpoint
+from fastweights.runs.checkpoint import newest_checkpoint
 
 SCRIPT = Path(__file__).with_name("tiny_run.py")
 

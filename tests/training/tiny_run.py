@@ -18,14 +18,17 @@ from typing import Any
 import numpy as np
 import torch
 
-from fastweights.evaluation.perplexity import CarriedState, evaluate
+from fastweights.data.text.corpus import Corpus
+from fastweights.data.text.tokenizers import Vocabulary, Words
+from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.experiments.language_models.task import LanguageModelTask
 from fastweights.feature_maps import Favor
 from fastweights.models.attention import FastWeightAttentionConfig
-from fastweights.models.language_model import LanguageModel, LanguageModelConfig
-from fastweights.training.config import TrainingConfig, Upkeep
-from fastweights.training.distributed import World
-from fastweights.training.loop import Hooks, Outcome, Trainer
-from fastweights.training.run_directory import RunDirectory
+from fastweights.models.language_model import LanguageModelConfig
+from fastweights.runs.directory import RunDirectory
+from fastweights.training.config import CheckpointPolicy, TrainingConfig
+from fastweights.training.distributed import Processes
+from fastweights.training.loop import Ending, Hooks, Trainer
 
 VOCABULARY = 40
 MODEL = LanguageModelConfig(
@@ -39,18 +42,19 @@ MODEL = LanguageModelConfig(
     dropout=0.2,
     cutoffs=(10,),
 )
+TASK = LanguageModellingConfig(MODEL, text="tiny", segment_length=8, carry_state=True)
 TRAINING = TrainingConfig(
     steps=30,
     batch_size=4,
-    segment_length=8,
     learning_rate=1e-2,
     warmup_steps=3,
     accumulation=2,
-    carry_state=True,
     log_every=1,
     evaluate_every=7,
 )
-UPKEEP = Upkeep(save_every_steps=2)
+POLICY = CheckpointPolicy(save_every_steps=2)
+
+Stream = np.ndarray[Any, np.dtype[np.uint16]]
 
 
 def rows(path: Path) -> list[dict[str, Any]]:
@@ -62,37 +66,37 @@ def losses(path: Path) -> list[float]:
     return [row["loss"] for row in rows(path) if "loss" in row]
 
 
-def tokens(count: int = 331, seed: int = 0) -> "np.ndarray[Any, np.dtype[np.uint16]]":
+def tokens(count: int = 331, seed: int = 0) -> Stream:
     """A stream in which frequent words follow frequent words; its last segment is a short one."""
     words = np.random.default_rng(seed).zipf(1.5, count)
     return np.minimum(words - 1, VOCABULARY - 1).astype(np.uint16)
+
+
+def tiny_task(
+    training: TrainingConfig = TRAINING, task: LanguageModellingConfig = TASK, stream: Stream | None = None
+) -> LanguageModelTask:
+    """Language modelling on a few hundred words."""
+    vocabulary = Vocabulary(Words(), tuple(f"word{number}" for number in range(VOCABULARY)))
+    train = tokens() if stream is None else stream
+    return LanguageModelTask(task, training, Corpus(vocabulary, train, tokens(60, seed=1), tokens(60, seed=2), "tiny"))
 
 
 def trainer(
     directory: RunDirectory,
     training: TrainingConfig = TRAINING,
     *,
-    model: LanguageModelConfig = MODEL,
-    upkeep: Upkeep = UPKEEP,
-    world: World = World(),  # noqa: B008
+    task: LanguageModellingConfig = TASK,
+    policy: CheckpointPolicy = POLICY,
     say: Any = print,
-    stream: "np.ndarray[Any, np.dtype[np.uint16]] | None" = None,
+    stream: Stream | None = None,
     **others: Any,
 ) -> Trainer:
     """A trainer of the tiny model, validated with carried states."""
-    torch.manual_seed(5)
-    built = LanguageModel(model)
-
-    def validate(interrupted: Any) -> float | None:
-        score = evaluate(built, tokens(60, seed=1), CarriedState(8), interrupted=interrupted)
-        return None if score is None else score.loss
-
-    hooks = Hooks(evaluate=validate, say=say)
-    stream = tokens() if stream is None else stream
-    return Trainer(built, stream, training, directory, world=world, upkeep=upkeep, hooks=hooks, **others)
+    tiny = tiny_task(training, task, stream)
+    return Trainer(tiny, tiny.build(), training, directory, policy=policy, hooks=Hooks(say=say), **others)
 
 
-def train(path: Path, training: TrainingConfig = TRAINING, **options: Any) -> Outcome:
+def train(path: Path, training: TrainingConfig = TRAINING, **options: Any) -> Ending:
     """Train in a directory, from wherever it is."""
     with RunDirectory.claim(path, {"training": str(training)}, {}) as directory:
         return trainer(directory, training, **options).run()
@@ -162,17 +166,17 @@ def unprivileged(path: Path) -> None:
 def distributed(path: Path, training: TrainingConfig, dropout: float, poisoned_step: int | None = None) -> None:
     """One of several processes under torchrun; the last of them may meet a loss that is not finite."""
     torch.set_num_threads(1)
-    model = replace(MODEL, dropout=dropout)
-    upkeep = replace(UPKEEP, keep_checkpoints=99, when_not_finite="skip")
-    with World.join("cpu") as world, contextlib.ExitStack() as stack:
+    task = replace(TASK, model=replace(MODEL, dropout=dropout))
+    policy = replace(POLICY, keep_checkpoints=99, when_not_finite="skip")
+    with Processes.join("cpu") as processes, contextlib.ExitStack() as stack:
         directory = RunDirectory(path, owner=False)
-        if world.first:
+        if processes.first:
             directory = stack.enter_context(RunDirectory.claim(path, {"training": str(training)}, {}))
-        run = trainer(directory, training, model=model, world=world, upkeep=upkeep)
-        if world.rank == world.size - 1:
+        run = trainer(directory, training, task=task, processes=processes, policy=policy)
+        if processes.rank == processes.size - 1:
             run.loss.register_forward_hook(
                 lambda module, given, found: (
-                    (found[0] * math.nan, found[1]) if run.journal.step + 1 == poisoned_step else None
+                    (found[0] * math.nan, found[1]) if run.progress.step + 1 == poisoned_step else None
                 )
             )
         run.run()
@@ -194,8 +198,8 @@ if __name__ == "__main__":
         distributed(Path(folder), training, float(numbers[2]), *map(int, numbers[3:]))
     elif command == "train":
         torch.set_num_threads(1)
-        outcome = train(Path(folder), replace(TRAINING, steps=int(numbers[0])))
-        sys.exit(0 if outcome.finished else 128 + (outcome.signal or 0))
+        ending = train(Path(folder), replace(TRAINING, steps=int(numbers[0])))
+        sys.exit(0 if ending.finished else 128 + (ending.signal or 0))
     else:
         try:
             if command == "limited":

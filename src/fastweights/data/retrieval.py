@@ -15,21 +15,21 @@ INITIALISATION, TRAINING, EVALUATION, FEATURES, EVALUATION_FEATURES = range(5)
 """What random numbers are for: each purpose draws from a stream of its own."""
 
 
-class Lookups(NamedTuple):
+class RetrievalBatch(NamedTuple):
     """Sequences of pairs, the keys that are looked up at their end, and the values last paired with those.
 
-    Sequences may be asked for different numbers of keys; `asked` is false where there is no question.
+    Sequences may be asked for different numbers of keys; `query_mask` is false where there is no question.
     """
 
     keys: Int[Tensor, "b t"]
     values: Int[Tensor, "b t"]
     queries: Int[Tensor, "b q"]
     targets: Int[Tensor, "b q"]
-    asked: Bool[Tensor, "b q"]
+    query_mask: Bool[Tensor, "b q"]
 
 
 @dataclass(frozen=True)
-class RetrievalTask:
+class RetrievalProblem:
     """S keys, S values. "capacity": all keys once, L = S (setting 1). "overwriting": any keys, L = 2S (setting 2).
 
     Without replacement the memory must hold S pairs at once; with it, a key that comes again has a new value, which
@@ -50,7 +50,7 @@ class RetrievalTask:
         """L, the number of pairs in a training sequence."""
         return self.num_keys if self.setting == "capacity" else 2 * self.num_keys
 
-    def batch(self, size: int, *, seed: int, step: int) -> Lookups:
+    def batch(self, size: int, *, seed: int, step: int) -> RetrievalBatch:
         """One question per sequence, about the key of a random position: frequent keys are asked for more often."""
         random = random_numbers(seed, TRAINING, step)
         keys, values = self._pairs(size, self.length, random)
@@ -59,11 +59,11 @@ class RetrievalTask:
         last_position = self.length - 1 - (keys == queries)[:, ::-1].argmax(axis=1, keepdims=True)
         targets = np.take_along_axis(values, last_position, axis=1)
         asked = np.ones_like(queries, dtype=bool)
-        return Lookups(*(torch.from_numpy(x) for x in (keys, values, queries, targets, asked)))
+        return RetrievalBatch(*(torch.from_numpy(x) for x in (keys, values, queries, targets, asked)))
 
     def evaluation(
         self, sequences: int, length: int, max_queries: int | None = None, *, seed: int, step: int
-    ) -> Lookups:
+    ) -> RetrievalBatch:
         """Fresh sequences, each asked for all the keys it has, in the order of their index, or the first of them."""
         random = random_numbers(seed, EVALUATION, step)
         keys, values = (torch.from_numpy(x) for x in self._pairs(sequences, length, random))
@@ -76,7 +76,7 @@ class RetrievalTask:
         queries = queries[:, : int(present.sum(dim=1).amax())][:, :max_queries]
         asked = present.gather(1, queries)
         targets = values.gather(1, last_position.gather(1, queries).clamp(min=0))
-        return Lookups(keys, values, queries, targets, asked)
+        return RetrievalBatch(keys, values, queries, targets, asked)
 
     def _pairs(
         self, sequences: int, length: int, random: np.random.Generator

@@ -18,10 +18,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from fastweights.data.cache_folder import checked_folder, default_cache, write_file, write_folder
+from fastweights.data.cache_folder import checked_folder, default_cache, write_folder
 from fastweights.data.translation_download import PUBLIC_PAIRS, download
 from fastweights.data.translation_files import TRAIN, VALID, Languages, Pair, PairFiles, find_splits
 from fastweights.data.translation_tokeniser import JointBytePairs
+from fastweights.files import FILE_SYSTEM
 
 FORMAT = 1
 SIDES = ("source", "target")
@@ -70,7 +71,7 @@ class TranslationCorpus:
     """Where the cache holds it."""
 
     @property
-    def digest(self) -> str:
+    def sha256_of(self) -> str:
         """Changes with the text, the languages and the tokeniser."""
         return self.folder.name
 
@@ -134,7 +135,7 @@ def _write_corpus(folder: Path, files: Mapping[str, PairFiles], tokeniser: Joint
     dtype = np.dtype("<u2" if len(tokeniser) <= 1 << 16 else "<u4")
     for split, split_files in files.items():
         _write_split(folder, split, split_files.pairs(), tokeniser, dtype)
-    write_file(folder / "tokeniser.json", tokeniser.to_json().encode())
+    FILE_SYSTEM.write(folder / "tokeniser.json", tokeniser.to_json().encode())
     return {"format": FORMAT, "dtype": dtype.str, "splits": list(files)}
 
 

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastweights.data.cache_folder import digest
+from fastweights.files import sha256_of
 
 COMPRESSED: dict[str, Callable[[Path], Any]] = {"": lambda path: path.open("rb"), ".gz": gzip.open, ".xz": lzma.open}
+
 TRAIN, VALID, TEST = "train", "val", "test"
 SPLIT_NAMES = {TRAIN: (TRAIN,), VALID: (VALID, "valid", "validation", "dev")}
-SHARES = {TRAIN: (0.0, 0.9), VALID: (0.9, 0.95), TEST: (0.95, 1.0)}
+SPLIT_SHARES = {TRAIN: (0.0, 0.9), VALID: (0.9, 0.95), TEST: (0.95, 1.0)}
 """Which part of a single file belongs to which split."""
 
 Pair = tuple[str, str]
@@ -53,7 +54,7 @@ class PairFiles:
 
     def digest(self) -> str:
         """Changes with the pairs."""
-        return f"{digest(self.source)} {digest(self.target)} {self.columns} {self.share}"
+        return f"{sha256_of(self.source)} {sha256_of(self.target)} {self.columns} {self.share}"
 
     def pairs(self) -> Iterator[Pair]:
         """All pairs; a ValueError says which line of which file cannot be one."""
@@ -106,7 +107,7 @@ def find_splits(path: Path, languages: Languages) -> dict[str, PairFiles]:
     if path.is_file():
         if _stem(path.name) is None:
             raise ValueError(f"{path}: expected a folder, or a file of two columns named .tsv, .tsv.gz or .tsv.xz")
-        return {split: PairFiles(path, path, _columns(path, languages), share) for split, share in SHARES.items()}
+        return {split: PairFiles(path, path, _columns(path, languages), share) for split, share in SPLIT_SHARES.items()}
     if not path.is_dir():
         raise ValueError(f"{path}: no such file or folder; possible: a folder with train.{languages.source} and so on")
     names = sorted({file.name for file in path.iterdir() if file.is_file()})

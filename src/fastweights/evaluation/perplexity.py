@@ -16,8 +16,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.data.token_cache import TokenArray
-from fastweights.training.segment_loss import Predictor
+from fastweights.data.text.cache import TokenArray
+from fastweights.models.predictor import Predictor
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,12 @@ class Score:
     @property
     def perplexity(self) -> float:
         """exp(loss)."""
-        return math.exp(self.loss) if self.loss < 700 else math.inf
+        return perplexity_of(self.loss)
+
+
+def perplexity_of(loss: float | None) -> float:
+    """exp of a loss; infinite where a float cannot hold it, and for the null of one that was not finite."""
+    return math.inf if loss is None or loss > 700 else math.exp(loss)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,29 @@
-"""What the paper shows, one module per figure or table, each with `runs()` and `report()`."""
+"""What the paper shows and what is added to it: one package per family of experiments, the same files in each.
 
-FIGURES = ("figure1", "figure2", "figure3", "figure4", "figure5")
-"""Modules of the synthetic experiments; imported when they are needed."""
+    config.py    CONFIG, the configuration of the family's task: a `TaskConfig`
+    task.py      the `Task` that it opens: data, model, loss, evaluation
+    presets.py   `preset(name, …)`, the runs that have names; `fastweights run` gives it a model and a rule, or None
+    claims.py    CLAIMS of the paper, each with the rule that decides it (if the paper makes any)
+    figureN.py, tableN.py   one figure or table of the paper, listed in `SHOWS`: TITLE, TEXT, `runs(options)`,
+                            `coverage(records)`, and what it shows, `drawings(records)` and `tables(records)`
+
+The package itself imports nothing heavy: it says what it `SHOWS` and which tasks `fastweights run` offers (`RUNS`).
+"""
+
+from importlib import import_module
+
+EXPERIMENTS: dict[str, str] = {
+    "retrieval": "fastweights.experiments.retrieval",
+    "language-model": "fastweights.experiments.language_models",
+}
+"""The families by the name of their task; the command line, the report and the tests read this table."""
+
+
+def shown_modules() -> dict[str, str]:
+    """Every figure and table with the name of its module."""
+    return {show: f"{package}.{show}" for package in EXPERIMENTS.values() for show in import_module(package).SHOWS}
+
+
+def runnable() -> dict[str, str]:
+    """What `fastweights run` offers, with the package of its family."""
+    return {run: package for package in EXPERIMENTS.values() for run in import_module(package).RUNS}

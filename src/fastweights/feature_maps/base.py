@@ -17,10 +17,10 @@ class FeatureMap(ABC):
     """φ(x): maps a key or a query into the space where dot products are taken."""
 
     equations: ClassVar[str]
-    """Where the map stands in the paper."""
+    """The equations of the map in the paper."""
 
     positive: ClassVar[bool] = True
-    """Whether features are never negative, as attention weights ask for (Sec. 5.1)."""
+    """Whether features are never negative, as attention weights require (Sec. 5.1)."""
 
     @abstractmethod
     def feature_dim(self, key_dim: int) -> int:
@@ -54,5 +54,5 @@ class RandomFeatureMap(FeatureMap):
         """Map `x` with the given draw; without one, always with the same fixed draw."""
 
     def log_scaled(self, x: Vectors, projection: Projection) -> tuple[Features, Tensor] | None:
-        """(f, s) with φ(x) = exp(s) f and max f = 1, if the map can be had without underflow."""
+        """(f, s) with φ(x) = exp(s) f and max f = 1, if the map can be computed without underflow."""
         return None

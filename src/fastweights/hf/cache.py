@@ -1,7 +1,7 @@
 """The states of a model's layers as a Hugging Face cache.
 
-The stock caches hold keys and values that grow along the sequence; here each layer holds a state of its own, counts the
-steps it has seen itself, and can be reordered, repeated and selected from, but not cut back to an earlier step.
+The stock caches hold keys and values that grow along the sequence. Here each layer holds its state, which can be
+reordered, repeated and selected from, but not cropped to an earlier step.
 """
 
 from collections.abc import Sequence

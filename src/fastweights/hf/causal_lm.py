@@ -142,7 +142,7 @@ def _run(
 
 
 def _kept(hidden: Tensor, logits_to_keep: int | Tensor) -> Tensor:
-    """The positions whose logits are asked for: so many last ones, all if 0, or those that a tensor names."""
+    """The positions whose logits are asked for: the last `logits_to_keep`, all if 0, or those that a tensor names."""
     if isinstance(logits_to_keep, int):
         return hidden[:, -logits_to_keep:] if logits_to_keep else hidden
     if logits_to_keep.dim() != 1:
@@ -154,6 +154,6 @@ def _kept(hidden: Tensor, logits_to_keep: int | Tensor) -> Tensor:
 
 
 def register() -> None:
-    """Make `AutoConfig` and `AutoModelForCausalLM` know the model; calling it again changes nothing."""
+    """Register the model with `AutoConfig` and `AutoModelForCausalLM`; calling it again changes nothing."""
     AutoConfig.register(FastWeightConfig.model_type, FastWeightConfig, exist_ok=True)
     AutoModelForCausalLM.register(FastWeightConfig, FastWeightForCausalLM, exist_ok=True)

@@ -9,7 +9,7 @@ from fastweights.models.translator import TranslatorConfig
 
 
 class FastWeightConfig(PreTrainedConfig):
-    """Our configuration as plain data under `language_model`, and what Hugging Face asks of any, taken from it."""
+    """A `LanguageModelConfig` as plain data under `language_model`, and the fields that Hugging Face expects."""
 
     model_type = "fastweights"
     keys_to_ignore_at_inference = ["past_key_values"]  # noqa: RUF012  named and typed by transformers
@@ -23,7 +23,7 @@ class FastWeightConfig(PreTrainedConfig):
         if self.language_model is None:
             self.language_model = LanguageModelConfig(vocabulary_size=267_735).to_dict()
         super().__post_init__(**kwargs)
-        # After what a file says about them: only `language_model` decides.
+        # Set last: `language_model` decides, not the copies in a file.
         config = self.to_language_model_config()
         self.vocab_size = config.vocabulary_size
         self.hidden_size = config.model_dim
@@ -36,7 +36,7 @@ class FastWeightConfig(PreTrainedConfig):
         return cls(language_model=config.to_dict(), **others)
 
     def to_language_model_config(self) -> LanguageModelConfig:
-        """Our own form of it."""
+        """The configuration that `language_model` describes."""
         assert self.language_model is not None
         return LanguageModelConfig.from_dict(self.language_model)
 

@@ -2,6 +2,8 @@
 
 from fastweights.layers.attention.cross import FastWeightCrossAttention
 from fastweights.layers.attention.fast_weight import FastWeightAttention
+from fastweights.layers.attention.output_gate import GatedNorm, GateThenNorm, OutputGate
+from fastweights.layers.attention.short_convolution import ShortConvolution
 from fastweights.layers.attention.softmax import KeyValueState, SoftmaxAttention
 from fastweights.layers.attention.softmax_cross import SoftmaxCrossAttention
 from fastweights.layers.block import Block
@@ -15,7 +17,11 @@ __all__ = [
     "FastWeightAttention",
     "FastWeightCrossAttention",
     "FeedForward",
+    "GateThenNorm",
+    "GatedNorm",
     "KeyValueState",
+    "OutputGate",
+    "ShortConvolution",
     "SinusoidalPositions",
     "SoftmaxAttention",
     "SoftmaxCrossAttention",

@@ -19,8 +19,10 @@ class Attention(Protocol):
     ) -> LayerState:
         """The state before the first step of `batch` sequences."""
 
-    def __call__(self, x: Inputs, state: LayerState | None, mask: Mask | None) -> tuple[Inputs, LayerState]:
-        """The outputs and the state after `x`."""
+    def __call__(
+        self, x: Inputs, state: LayerState | None, mask: Mask | None, **packing: Mask
+    ) -> tuple[Inputs, LayerState]:
+        """The outputs and the state after `x`; `boundaries` come only if sequences are packed."""
 
     def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
         """The outputs for whole sequences, of which no state is kept."""
@@ -30,7 +32,7 @@ class Block(nn.Module):
     """post-LN: x ← LN(x + attention(x)), x ← LN(x + ffn(x));   pre-LN: x ← x + attention(LN(x)), x ← x + ffn(LN(x)).
 
     `attention` is any module with `forward(x, state, mask) -> (y, state)`, and `initial_state` if the block's is asked
-    for. Dropout acts on the attention's output.
+    for. Dropout acts on the attention's output. `boundaries` of packed sequences go to an attention that takes them.
     """
 
     attention: Attention
@@ -57,9 +59,14 @@ class Block(nn.Module):
 
     @override
     def forward(
-        self, x: Inputs, state: LayerState | None = None, mask: Mask | None = None
+        self,
+        x: Inputs,
+        state: LayerState | None = None,
+        mask: Mask | None = None,
+        boundaries: Mask | None = None,
     ) -> tuple[Inputs, LayerState]:
-        read, after = self.attention(self.attention_norm(x) if self.pre_norm else x, state, mask)
+        packing = {} if boundaries is None else {"boundaries": boundaries}
+        read, after = self.attention(self.attention_norm(x) if self.pre_norm else x, state, mask, **packing)
         return self._finish(x, read), after
 
     def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:

@@ -16,7 +16,7 @@ class FeatureProjection(nn.Module):
     """φ'(x) for the keys and queries of a layer.
 
     Random features are a buffer, saved with the model; keys and queries share them. `redraw` replaces them in training
-    and leaves them alone in evaluation.
+    mode only.
     """
 
     projection: Projection | None
@@ -30,7 +30,7 @@ class FeatureProjection(nn.Module):
 
     @property
     def keeps_scale_apart(self) -> bool:
-        """Whether keys come with a scale of their own that the memory has to follow."""
+        """Whether keys come with log scales that the memory has to follow (memory/rescaling.py)."""
         stabilised = getattr(self.feature_map, "stabilised", False)
         return bool(stabilised) and not self.normalisation.forgets_scale
 
@@ -49,7 +49,7 @@ class FeatureProjection(nn.Module):
 
     @override
     def forward(self, x: Vectors, projection: Projection | None = None) -> tuple[Tensor, Tensor | None]:
-        """The mapped and normalised vectors, and their log scales if those are kept apart.
+        """The mapped and normalised vectors, and their log scales if the memory has to follow these.
 
         An earlier draw of the random features may be given, for what was computed with it.
         """

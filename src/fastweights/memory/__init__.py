@@ -11,9 +11,11 @@ from fastweights.memory.normalise import (
     Normalisation,
     SumNormalisation,
 )
-from fastweights.memory.run import WriteInputs, run_rule
+from fastweights.memory.packing import boundaries_of, decay_at_boundaries, last_steps
+from fastweights.memory.run import run_rule
 from fastweights.memory.scan import fast_weight_scan
 from fastweights.memory.state import FastWeightState
+from fastweights.memory.write_inputs import WriteInputs
 
 __all__ = [
     "BACKENDS",
@@ -30,7 +32,10 @@ __all__ = [
     "SumNormalisation",
     "WriteInputs",
     "backends",
+    "boundaries_of",
     "choose_backend",
+    "decay_at_boundaries",
     "fast_weight_scan",
+    "last_steps",
     "run_rule",
 ]

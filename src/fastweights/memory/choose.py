@@ -16,7 +16,7 @@ STEP_BY_STEP = "recurrent"
 """The backend whose name stands for running a rule by its definition, which rules that are not linear need."""
 
 Shortcut = Callable[
-    [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None], tuple[Tensor, Tensor] | None
+    [Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None], tuple[Tensor, Tensor] | None
 ]
 """`step` of a backend: reads and weights after a single step, or None if the inputs need the general path."""
 

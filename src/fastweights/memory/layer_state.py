@@ -1,4 +1,4 @@
-"""What every layer's state can do: it goes into a layer and comes out of it, and nothing else is kept of the past."""
+"""The base class of all layer states: a state goes into a layer, the next one comes out, and layers keep nothing."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace

@@ -22,9 +22,7 @@ def cannot_serve(call: Call) -> str | None:
         return f"it runs on the CPU only, got tensors on {call.device}"
     if torch.promote_types(call.dtype, torch.float32) not in library.ELEMENT_BYTES:
         return f"it computes in float32 and float64, got {call.dtype}"
-    if call.decay == "channel":
-        return "it takes one decay per head and step, got one for each component of the keys"
-    return "it looks up with the keys, got lookups of their own" if call.lookups else None
+    return None
 
 
 def suits(call: Call) -> bool:
@@ -42,7 +40,7 @@ def scan(
     decay: PerStep | PerKey | None = None,
     lookups: Keys | None = None,
 ) -> tuple[Values, Weights]:
-    """W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t."""
-    inputs = (queries, keys, values, erase, write, weights, decay)
+    """W_t = W_{t-1} diag(g_t) (I - a_t e_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t."""
+    inputs = (queries, keys, values, erase, write, weights, decay, lookups)
     differentiable = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in inputs)
     return kernel.run(*inputs, differentiable)

@@ -16,7 +16,7 @@ class Normalisation(ABC):
     """φ'(x): normalises each mapped key and query before it is written or read."""
 
     equations: ClassVar[str]
-    """Where the normalisation stands in the paper."""
+    """The equations of the normalisation in the paper."""
 
     forgets_scale: ClassVar[bool] = True
     """Whether φ and c·φ give the same result, so that the scale of the features does not matter."""
@@ -92,7 +92,7 @@ class AttentionNormalisation:
 
 
 def _scale_to_one(features: Features) -> Features:
-    """Features over their largest magnitude, in at least float32: neither sum nor squares then overflow or vanish.
+    """Divide features by their largest magnitude, in at least float32: neither sums nor squares overflow or vanish.
 
     Below tiny^0.75 (4e-29 in float32) features count as zero: dividing by less would overflow in the gradient. The
     result of a normalisation does not depend on the scale, so none of its gradient is lost by detaching it.

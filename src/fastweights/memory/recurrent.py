@@ -32,15 +32,15 @@ def scan(
     lookups: Keys | None = None,
 ) -> tuple[Values, Weights]:
     """W_t = W_{t-1} diag(g_t) (I - a_t e_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t."""
-    reads = [values[:, :, :0]]
     lookups = keys if lookups is None else lookups
-    if decay is not None and decay.dim() == 3:
-        decay = decay[..., None]
+    reads = [values[:, :, :0]]
     for t in range(keys.shape[2]):
+        key = keys[:, :, t]
         if decay is not None:
-            weights = decay[:, :, t, None] * weights
+            per_channel = decay if decay.dim() == 4 else decay[..., None]
+            weights = per_channel[:, :, t, None, :] * weights
         retrieved = torch.einsum("bhvk,bhk->bhv", weights, lookups[:, :, t])
         change = write[:, :, t, None] * values[:, :, t] - erase[:, :, t, None] * retrieved
-        weights = weights + torch.einsum("bhv,bhk->bhvk", change, keys[:, :, t])
+        weights = weights + torch.einsum("bhv,bhk->bhvk", change, key)
         reads.append(torch.einsum("bhvk,bhk->bhv", weights, queries[:, :, t])[:, :, None])
     return torch.cat(reads, dim=2), weights

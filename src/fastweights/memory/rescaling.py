@@ -3,8 +3,10 @@
 from typing import NamedTuple
 
 import torch
+from torch import Tensor
+from torch.nn.functional import pad
 
-from fastweights.shapes import PerHead, PerStep
+from fastweights.shapes import Mask, PerHead, PerStep
 
 
 class Rescaling(NamedTuple):
@@ -19,17 +21,34 @@ class Rescaling(NamedTuple):
     final: PerHead
 
     @classmethod
-    def of(cls, log_scales: PerStep | None, before: PerHead | None) -> "Rescaling | None":
-        """The rescaling for keys with the log scales s_t after a memory with M_0 = `before`; None if keys have none."""
+    def of(
+        cls, log_scales: PerStep | None, before: PerHead | None, boundaries: Mask | None = None
+    ) -> "Rescaling | None":
+        """The rescaling for keys with the log scales s_t after a memory with M_0 = `before`; None if keys have none.
+
+        Where a packed sequence begins, the maximum begins anew.
+        """
         if log_scales is None:
             return None
         if before is None:
             raise ValueError("keys with a scale apart need a state with a log_scale, got one without")
         scales = torch.cat([before[..., None], log_scales], dim=-1)
-        maxima = scales.cummax(dim=-1).values
+        maxima = scales.cummax(dim=-1).values if boundaries is None else _running_maximum(scales, boundaries)
         # exp(-60) is far below rounding; a floor keeps divisions by the decay finite.
         return cls(
-            (maxima[..., :-1] - maxima[..., 1:]).clamp(min=-60).exp(),
+            (maxima[..., :-1] - maxima[..., 1:]).clamp(min=-60, max=0).exp(),
             (log_scales - maxima[..., 1:]).exp(),
-            scales.amax(dim=-1),
+            scales.amax(dim=-1) if boundaries is None else maxima[..., -1],
         )
+
+
+def _running_maximum(scales: Tensor, boundaries: Mask) -> Tensor:
+    """max of all scales since the last boundary, in log₂ t rounds: after each, of twice as many."""
+    begins = pad(boundaries[:, None].expand(-1, scales.shape[1], -1), (1, 0))
+    reach = 1
+    while reach < scales.shape[-1]:
+        earlier = pad(scales[..., :-reach], (reach, 0), value=-torch.inf)
+        scales = torch.where(begins, scales, torch.maximum(scales, earlier))
+        begins = begins | pad(begins[..., :-reach], (reach, 0), value=True)
+        reach *= 2
+    return scales

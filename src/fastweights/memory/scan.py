@@ -1,11 +1,45 @@
 """The operator: one recurrence for every linear rule, and its contract."""
 
+from collections.abc import Sequence
+from typing import overload
+
 import torch
 from torch import Tensor
 
 from fastweights.memory.backend import Call
 from fastweights.memory.choose import BACKENDS, SHORTCUTS, choose_backend
-from fastweights.shapes import Keys, PerKey, PerStep, Queries, Values, Weights
+from fastweights.shapes import KeptWeights, Keys, PerKey, PerStep, Queries, Values, Weights
+
+
+@overload
+def fast_weight_scan(
+    queries: Queries,
+    keys: Keys,
+    values: Values,
+    erase: PerStep,
+    write: PerStep,
+    weights: Weights | None = None,
+    decay: PerStep | PerKey | None = None,
+    lookups: Keys | None = None,
+    backend: str = "auto",
+    keep: None = None,
+) -> tuple[Values, Weights]: ...
+
+
+@overload
+def fast_weight_scan(
+    queries: Queries,
+    keys: Keys,
+    values: Values,
+    erase: PerStep,
+    write: PerStep,
+    weights: Weights | None = None,
+    decay: PerStep | PerKey | None = None,
+    lookups: Keys | None = None,
+    backend: str = "auto",
+    *,
+    keep: Sequence[int],
+) -> tuple[Values, Weights, KeptWeights]: ...
 
 
 def fast_weight_scan(
@@ -18,16 +52,20 @@ def fast_weight_scan(
     decay: PerStep | PerKey | None = None,
     lookups: Keys | None = None,
     backend: str = "auto",
-) -> tuple[Values, Weights]:
+    keep: Sequence[int] | None = None,
+) -> tuple[Values, Weights] | tuple[Values, Weights, KeptWeights]:
     """W_t = W_{t-1} diag(g_t) (I - a_t e_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t.
 
-    Keys and queries come mapped and normalised; a, b, g, e are `erase`, `write`, `decay` (in (0, 1], one number per
-    step or one per component of the keys; ones if absent) and `lookups` (the keys if absent), W_0 is `weights` (zeros
-    if absent). Returns all reads y and the final W; gradients reach every tensor given. W is kept in at least float32
-    whatever the inputs. `auto` takes the fastest backend that can serve the call.
+    Keys and queries come mapped and normalised; a, b, g, e are `erase`, `write`, `decay` (in [0, 1], one number per
+    step or one per component of the keys; ones if absent; zero empties the memory before the step writes) and `lookups`
+    (the keys if absent), W_0 is `weights` (zeros if absent). Returns all reads y and the final W; gradients reach every
+    tensor given. W is kept in at least float32 whatever the inputs. `auto` takes the fastest backend that can serve the
+    call. `keep` names steps, from 0 on: the weights after each of them come as a third result, `b h n v k`.
     """
-    if lookups is None and backend in SHORTCUTS:
-        after = SHORTCUTS[backend](queries, keys, values, erase, write, weights, decay)
+    if keep is not None:
+        return _scan_in_segments(queries, keys, values, erase, write, weights, decay, lookups, backend, keep)
+    if backend in SHORTCUTS:
+        after = SHORTCUTS[backend](queries, keys, values, erase, write, weights, decay, lookups)
         if after is not None:
             return after
     given = {
@@ -55,6 +93,36 @@ def fast_weight_scan(
     else:
         reads, weights = scan(q, k, v, a, b, w, g, e)
     return reads if values.dtype == dtype else reads.to(values.dtype), weights
+
+
+def _scan_in_segments(
+    queries: Queries,
+    keys: Keys,
+    values: Values,
+    erase: PerStep,
+    write: PerStep,
+    weights: Weights | None,
+    decay: PerStep | PerKey | None,
+    lookups: Keys | None,
+    backend: str,
+    keep: Sequence[int],
+) -> tuple[Values, Weights, KeptWeights]:
+    """Reads, final weights and those after some steps: one scan up to each of these steps, and one for the rest."""
+    sequences = {"queries": queries, "keys": keys, "values": values, "erase": erase, "write": write}
+    optional = {"decay": decay, "lookups": lookups}
+    _check(sequences | optional | {"weights": weights}, keys, values)
+    steps, wanted = keys.shape[2], [int(step) for step in keep]
+    if any(not 0 <= step < steps for step in wanted):
+        raise ValueError(f"keep: expected steps from 0 to {steps - 1}, got {wanted}")
+    reads, kept, start = [], {}, 0
+    for end in sorted({step + 1 for step in wanted} | {steps}):
+        part = {name: x if x is None else x[:, :, start:end] for name, x in (sequences | optional).items()}
+        read, weights = fast_weight_scan(**part, weights=weights, backend=backend)  # type: ignore[arg-type]
+        reads.append(read)
+        kept[end - 1], start = weights, end
+    assert weights is not None
+    states = torch.stack([kept[step] for step in wanted], 2) if wanted else weights[:, :, None][:, :, :0]
+    return torch.cat(reads, dim=2), weights, states
 
 
 def _check(given: dict[str, Tensor | None], keys: Tensor, values: Tensor) -> None:

@@ -1,21 +1,21 @@
 """The state of a fast-weight memory: its size does not grow with the sequence."""
 
 import hashlib
-import os
-import tempfile
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
+from fastweights.files import write_whole
 from fastweights.memory.layer_state import LayerState
 from fastweights.shapes import Normaliser, PerHead, Steps, Weights
 
 FORMAT = "fastweights-state-1"
-"""What kind of file `save` writes; a later kind gets another name."""
+"""The file format that `save` writes."""
 
 NO_SCALE = -1e30
 """The `log_scale` of an empty memory: below any that occurs, and finite so that differences are defined."""
@@ -26,13 +26,14 @@ class FastWeightState(LayerState):
     """W, with z where attention normalisation is used, and how many steps each sequence has seen.
 
     `log_scale` is M of stabilised FAVOR+: the stored weights and normaliser are exp(-M) times the true ones
-    (docs/math.md#stabilised-favor).
+    (docs/math.md#stabilised-favor). `convolution` holds the last inputs of a short convolution, if the layer has one.
     """
 
     weights: Weights
     normaliser: Normaliser | None
     steps: Steps
     log_scale: PerHead | None = None
+    convolution: Float[Tensor, "b w c"] | None = None
 
     @classmethod
     def zeros(
@@ -57,7 +58,7 @@ class FastWeightState(LayerState):
         )
 
     def __eq__(self, other: object) -> bool:
-        """Whether every part is the same, bit for bit (a NaN equals a NaN)."""
+        """True if all tensors are equal, bit for bit (a NaN equals a NaN)."""
         if not isinstance(other, FastWeightState):
             return NotImplemented
         return self.tensors().keys() == other.tensors().keys() and all(
@@ -69,19 +70,12 @@ class FastWeightState(LayerState):
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file; a file already there is replaced in one step or not at all."""
-        path = Path(path)
         tensors = {name: x.detach().contiguous() for name, x in self.tensors().items()}
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".partial")
-        os.close(handle)
-        try:
-            save_file(tensors, partial, metadata={"format": FORMAT, "sha256": _digest(tensors)})
-            os.replace(partial, path)
-        finally:
-            Path(partial).unlink(missing_ok=True)
+        write_whole(Path(path), save(tensors, metadata={"format": FORMAT, "sha256": _digest(tensors)}))
 
     @classmethod
     def load(cls, path: str | Path, device: torch.device | str = "cpu") -> "FastWeightState":
-        """Read what `save` wrote; a ValueError if it is anything else, or not all of it, or changed since."""
+        """Read a file that `save` wrote; raise a ValueError if it has another format, is truncated or was changed."""
         try:
             with safe_open(path, framework="pt") as file:
                 metadata, tensors = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -106,12 +100,14 @@ class FastWeightState(LayerState):
         for name, tensor in self.tensors().items():
             if name in wanted and tuple(tensor.shape) != wanted[name]:
                 raise ValueError(f"{source}: {name} must have shape {wanted[name]}, got {tuple(tensor.shape)}")
+            if name == "convolution" and (tensor.dim() != 3 or tensor.shape[0] != b):
+                raise ValueError(f"{source}: convolution must be ({b}, w, c), got shape {tuple(tensor.shape)}")
             if tensor.is_floating_point() != (name != "steps"):
                 raise ValueError(f"{source}: {name} cannot be of dtype {tensor.dtype}")
 
 
 def _digest(tensors: dict[str, Tensor]) -> str:
-    """SHA-256 of names, shapes, dtypes and every bit: safetensors itself does not notice a changed one."""
+    """SHA-256 of names, shapes, dtypes and contents: safetensors itself does not detect a flipped bit."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from fastweights.memory.normalise import AttentionNormalisation
 from fastweights.memory.rescaling import Rescaling
-from fastweights.memory.run import WriteInputs
 from fastweights.memory.state import FastWeightState
+from fastweights.memory.write_inputs import WriteInputs
 from fastweights.shapes import Mask, PerStep, Queries, Values
 from fastweights.update_rules import UpdateRule
 from fastweights.update_rules.normalised_delta import reciprocal_or_zero

@@ -8,7 +8,8 @@ from typing import Literal
 from torch import nn
 from typing_extensions import override
 
-from fastweights.feature_maps import DPFP, FeatureMap
+from fastweights.config import Registries
+from fastweights.feature_maps import DPFP, FEATURE_MAPS, FeatureMap
 from fastweights.layers import (
     FastWeightAttention,
     FastWeightCrossAttention,
@@ -16,8 +17,8 @@ from fastweights.layers import (
     SoftmaxCrossAttention,
 )
 from fastweights.layers.attention.relative import RelativeAttention
-from fastweights.memory import AttentionNormalisation, Normalisation, SumNormalisation
-from fastweights.update_rules import DeltaRule, UpdateRule
+from fastweights.memory import NORMALISATIONS, AttentionNormalisation, Normalisation, SumNormalisation
+from fastweights.update_rules import DECAYS, UPDATE_RULES, Decay, DeltaRule, UpdateRule
 
 Role = Literal["encoder", "decoder", "cross"]
 """Where an attention stands: it reads all of its own sequence, the past of it, or another sequence."""
@@ -94,3 +95,12 @@ ATTENTIONS: dict[str, type[AttentionConfig]] = {
     "softmax": SoftmaxAttentionConfig,
     "relative": RelativeAttentionConfig,
 }
+
+REGISTRIES: Registries = {
+    FeatureMap: FEATURE_MAPS,
+    UpdateRule: UPDATE_RULES,
+    Decay: DECAYS,
+    Normalisation: NORMALISATIONS,
+    AttentionConfig: ATTENTIONS,
+}
+"""What configurations name: maps, rules, normalisations and attentions."""

@@ -8,20 +8,20 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fastweights.config import ConfigCodec
 from fastweights.layers import Block, FeedForward, SinusoidalPositions
 from fastweights.layers.adaptive_embedding import AdaptiveEmbedding
 from fastweights.layers.exact.dropout import Dropout
 from fastweights.memory import LayerState
-from fastweights.models.attention import ATTENTIONS, AttentionConfig, FastWeightAttentionConfig
+from fastweights.models.attention import REGISTRIES, AttentionConfig, FastWeightAttentionConfig
 from fastweights.shapes import Inputs, Mask
-from fastweights.values import TABLES, Codec
 
-CODEC = Codec({**TABLES, AttentionConfig: ATTENTIONS})
+CODEC = ConfigCodec(REGISTRIES)
 
 
 @dataclass(frozen=True)
 class LanguageModelConfig:
-    """Everything that decides a model's parameters and what it computes.
+    """Everything that determines a model's parameters and its computation.
 
     `cutoffs` beyond the vocabulary are left out, so one configuration serves vocabularies of any size.
     """

@@ -8,16 +8,16 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fastweights.config import ConfigCodec
 from fastweights.layers import Block, FeedForward, SinusoidalPositions
 from fastweights.layers.decoder_block import DecoderBlock
 from fastweights.layers.exact.dropout import Dropout
 from fastweights.layers.tied_embedding import TiedEmbedding
 from fastweights.memory import LayerState
-from fastweights.models.attention import ATTENTIONS, AttentionConfig, SoftmaxAttentionConfig
+from fastweights.models.attention import REGISTRIES, AttentionConfig, SoftmaxAttentionConfig
 from fastweights.shapes import Inputs, Mask, SourceMask
-from fastweights.values import TABLES, Codec
 
-CODEC = Codec({**TABLES, AttentionConfig: ATTENTIONS})
+CODEC = ConfigCodec(REGISTRIES)
 
 Tokens = Int[Tensor, "b t"]
 

@@ -9,10 +9,6 @@ Runs = TypeVar("Runs")
 
 Verdict = Literal["holds", "holds in part", "does not hold", "not run yet"]
 
-SOLVED = 0.001
-"""The loss at which training stops."""
-NEARLY_SOLVED = 0.01
-
 
 @dataclass(frozen=True)
 class Finding:
@@ -45,13 +41,6 @@ def decide(parts: Iterable[bool], evidence: str) -> Finding:
     if all(held):
         return Finding("holds", evidence)
     return Finding("holds in part" if any(held) else "does not hold", evidence)
-
-
-def number(loss: float) -> str:
-    """A loss with as many digits as mean something."""
-    if loss != loss:
-        return "not a number"
-    return f"{loss:.3f}" if loss >= 0.01 else f"{loss:.2g}"
 
 
 def sizes(values: Iterable[int]) -> str:

@@ -6,8 +6,8 @@ from pathlib import Path
 from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
 from markupsafe import Markup, escape
 
-from fastweights.reporting.figures.drawing import Drawing
-from fastweights.reporting.records import write_text
+from fastweights.files import write_whole
+from fastweights.reporting.style import Drawing
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Report:
     def save(self, folder: Path) -> Path:
         """Write report.html, and every figure as PNG and SVG beside it."""
         path = folder / "report.html"
-        write_text(path, self.html())
+        write_whole(path, self.html())
         for section in self.sections:
             for drawing in section.drawings:
                 drawing.save(folder / "figures")

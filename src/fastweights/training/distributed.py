@@ -20,8 +20,8 @@ KEEP_BUFFERS: dict[str, Any] = {
 
 
 @dataclass(frozen=True)
-class World:
-    """This process among the processes of a run."""
+class Processes:
+    """The processes of a run, seen from this one."""
 
     rank: int = 0
     size: int = 1
@@ -30,8 +30,8 @@ class World:
 
     @classmethod
     @contextmanager
-    def join(cls, device: str = "auto") -> "Iterator[World]":
-        """The world that torchrun describes in the environment; alone without it. gloo on CPUs, NCCL on GPUs."""
+    def join(cls, device: str = "auto") -> "Iterator[Processes]":
+        """Join the processes that torchrun describes in the environment: gloo on CPUs, NCCL on GPUs."""
         size, rank, local_rank = (
             int(os.environ.get(name, default)) for name, default in (("WORLD_SIZE", 1), ("RANK", 0), ("LOCAL_RANK", 0))
         )
@@ -47,9 +47,9 @@ class World:
         from torch.distributed.nn import functional  # noqa: F401
 
         distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
-        world = cls(rank, size, place)
+        processes = cls(rank, size, place)
         try:
-            yield world
+            yield processes
             # Nobody leaves while another may still be talking to it.
             distributed.barrier()
         except RuntimeError as error:
@@ -59,7 +59,7 @@ class World:
         finally:
             # The group ends its threads when nothing holds it any more. One that lived on until the interpreter is
             # gone could abort the process.
-            world._averaging.clear()
+            processes._averaging.clear()
             distributed.destroy_process_group()
 
     @staticmethod
@@ -99,8 +99,8 @@ class World:
         wrapped = self.averaging(module)
         return wrapped.no_sync() if isinstance(wrapped, DistributedDataParallel) else nullcontext()
 
-    def any(self, *flags: bool) -> list[bool]:
-        """For each flag whether it is set in any process: what all must know before one acts on it."""
+    def any_of(self, *flags: bool) -> list[bool]:
+        """For each flag whether it is set in any process: all must know before one acts on it."""
         if self.size == 1:
             return list(flags)
         numbers = torch.tensor(flags, dtype=torch.float32, device=self.device)
@@ -115,7 +115,7 @@ class World:
         distributed.all_reduce(number)
         return float(number) / self.size
 
-    def from_first(self, number: int) -> int:
+    def broadcast(self, number: int) -> int:
         """A number that the first process knows."""
         if self.size == 1:
             return number

@@ -1,85 +1,98 @@
-"""Gradients of one training step: the batch in parts and over processes, and a look at whether all of it is finite."""
+"""Gradients of one training step: the batch in shares over parts and processes, and a check that all is finite."""
 
 import math
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from typing_extensions import override
 
-from fastweights.data.segments import Segment
-from fastweights.layers.exact.overflow import gradients_unwatched
-from fastweights.training.carried_state import all_finite
+from fastweights.training.carried_state import States, all_finite
 from fastweights.training.config import TrainingConfig
-from fastweights.training.distributed import World
-from fastweights.training.random_numbers import dropout_of_rows, redraw_features, seed_for
-from fastweights.training.segment_loss import SegmentLoss
-
-Carried = list[list[Any] | None]
-"""For each part of this process's columns the states of the layers, or None for empty ones."""
+from fastweights.training.distributed import Processes
+from fastweights.training.random_numbers import DropoutMasks, redraw_features, seed_for
+from fastweights.training.task import Share, Task
 
 
 @dataclass(frozen=True, eq=False)
 class StepGradients:
-    """What a step found; the gradients themselves are in the parameters, averaged and clipped."""
+    """The loss, the carried states and the gradient norm; the gradients are in the parameters, averaged and clipped."""
 
     loss: float
-    states: Carried
+    carried: list[States | None]
     norm: float
     trouble: str | None = None
     """What is not finite, if anything: then nothing here may be used."""
 
 
+class TaskLoss(nn.Module):
+    """A model and its task's loss as one module: what is differentiated, and what DistributedDataParallel wraps."""
+
+    def __init__(self, task: Task[Any], model: nn.Module) -> None:
+        super().__init__()
+        self.task, self.model = task, model
+
+    @override
+    def forward(self, batch: Any, states: States | None) -> tuple[Tensor, States | None]:
+        return self.task.loss(self.model, batch, states)
+
+
 class GradientComputation:
-    """Forward and backward of a segment, in `accumulation` parts on each of the processes."""
+    """Forward and backward of a step, in `accumulation` parts on each of the processes."""
 
-    def __init__(self, loss: SegmentLoss, config: TrainingConfig, world: World) -> None:
-        self.loss, self.config, self.world = loss, config, world
+    def __init__(self, loss: TaskLoss, config: TrainingConfig, processes: Processes, checked: bool) -> None:
+        self.loss, self.task, self.config, self.processes = loss, loss.task, config, processes
+        self.checked = checked
+        """False to let losses and gradients through that are not finite."""
+        self.dropout = DropoutMasks(loss)
 
-    def __call__(self, segment: Segment, step: int, states: Carried) -> StepGradients:
-        """Leave the gradient of the mean loss over all columns of all processes in the parameters."""
-        config, after = self.config, list(states)
-        if segment.first or not config.carry_state:
-            redraw_features(self.loss, seed_for("features", config.seed, step))
-        total, share = 0.0, segment.inputs.shape[0] // config.accumulation
+    def __call__(self, step: int, carried: list[States | None]) -> StepGradients:
+        """Leave the gradient of the mean loss over all rows of all processes in the parameters."""
+        config, after, total = self.config, list(carried), 0.0
+        if self.task.starts_anew(step):
+            redraw_features(self.loss, config.seed, step)
         for part in range(config.accumulation):
-            rows = slice(part * share, (part + 1) * share)
-            before = states[part] if config.carry_state and not segment.first else None
+            share = self.share(part)
             last = part == config.accumulation - 1
-            with nullcontext() if last else self.world.without_averaging(self.loss):
-                with self._dropout(step, part):
-                    loss, after[part], trouble = self._forward(segment.inputs[rows], segment.targets[rows], before)
+            with nullcontext() if last else self.processes.without_averaging(self.loss):
+                loss, after[part], trouble = self._forward(step, share, carried[part])
                 # All processes give up together: one that did not call backward would leave the others waiting.
-                if self.world.any(trouble is not None)[0]:
-                    return StepGradients(math.nan, states, math.nan, trouble or "another process met such a number")
+                if self.processes.any_of(trouble is not None)[0]:
+                    return StepGradients(math.nan, carried, math.nan, trouble or "another process met such a number")
                 (loss / config.accumulation).backward()
             total += float(loss.detach()) / config.accumulation
-        norm = float(torch.nn.utils.clip_grad_norm_(self.loss.parameters(), config.clip_norm))
-        trouble = None if math.isfinite(norm) else f"the gradient norm is {norm}"
-        return StepGradients(self.world.mean(total), after, norm, trouble)
+        norm = self._clipped_norm()
+        trouble = None if not self.checked or math.isfinite(norm) else f"the gradient norm is {norm}"
+        return StepGradients(self.processes.mean(total), after, norm, trouble)
 
-    def _dropout(self, step: int, part: int) -> AbstractContextManager[None]:
-        """Masks of a part of this process's columns: functions of the step and of the columns, whoever has them."""
-        parts = self.world.size * self.config.accumulation
-        columns = self.config.columns(self.world.rank * self.config.accumulation + part, parts)
-        numbers = range(columns.start, columns.stop)
-        return dropout_of_rows(self.loss, [seed_for("dropout", self.config.seed, step, number) for number in numbers])
+    def share(self, part: int) -> Share:
+        """The share of the batch that is a part of this process's."""
+        parts = self.processes.size * self.config.accumulation
+        return Share(self.processes.rank * self.config.accumulation + part, parts)
 
-    def _forward(
-        self, inputs: Tensor, targets: Tensor, before: list[Any] | None
-    ) -> tuple[Tensor, list[Any] | None, str | None]:
-        """The loss, the states after the segment if these are carried, and what is not finite."""
-        device = self.world.device
+    def _clipped_norm(self) -> float:
+        """Clip the gradients and return their norm before; 0 if nobody asks for it."""
+        if self.config.clip_norm is None and not self.checked:
+            return 0.0
+        limit = math.inf if self.config.clip_norm is None else self.config.clip_norm
+        return float(torch.nn.utils.clip_grad_norm_(self.loss.parameters(), limit))
+
+    def _forward(self, step: int, share: Share, before: States | None) -> tuple[Tensor, States | None, str | None]:
+        """The loss, the states after the step if these are carried, and what is not finite."""
+        seeds = [seed_for("dropout", self.config.seed, step, row) for row in self.task.rows(step, share)]
+        batch = self.task.batch(step, share)
         try:
-            # One process that gave up in the middle of its backward pass would leave the others waiting.
-            with gradients_unwatched(), self.config.autocast(device):
-                loss, states = self.world.averaging(self.loss)(inputs.to(device), targets.to(device), before)
+            with self.dropout.of_rows(seeds), self.config.autocast(self.processes.device):
+                loss, states = self.processes.averaging(self.loss)(batch, before)
         except FloatingPointError as error:
+            if not self.checked:
+                raise
             return torch.tensor(math.nan), None, str(error)
+        if not self.checked:
+            return loss, states, None
         if not loss.isfinite():
             return loss, None, f"the loss is {float(loss.detach())}"
-        if not self.config.carry_state:
-            return loss, None, None
-        carried = [state.detach().clone() for state in states]
-        return loss, carried, None if all_finite(carried) else "the carried memory is not finite"
+        bad = states is not None and not all_finite(states)
+        return loss, states, "the carried memory is not finite" if bad else None

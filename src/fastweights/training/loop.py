@@ -1,7 +1,7 @@
-"""The training loop: truncated back-propagation over segments, resumable to the last bit.
+"""The training loop: one for every task, resumable to the last bit.
 
-A run that is killed at any moment and started again logs the same losses as one that was not: data, dropout and random
-features are functions of (seed, step), everything else is in the checkpoint.
+A run that is killed at any moment and started again logs the same losses as one that was not: batches, dropout and
+random features are functions of (seed, step), everything else is in the checkpoint.
 """
 
 import math
@@ -13,26 +13,23 @@ from typing import Any
 import torch
 from torch import nn
 
-from fastweights.data.segments import Segment, SegmentStream
-from fastweights.data.token_cache import TokenArray
-from fastweights.training.carried_state import refuse_growing_states
-from fastweights.training.config import TrainingConfig, Upkeep
-from fastweights.training.disk import Disk
-from fastweights.training.distributed import World
-from fastweights.training.gradients import GradientComputation, StepGradients
-from fastweights.training.journal import Journal, Progress, Stopwatch
+from fastweights.files import FILE_SYSTEM, FileSystem
+from fastweights.runs.directory import RunDirectory
+from fastweights.runs.display import RunStatus
+from fastweights.runs.signals import StopSignals
+from fastweights.training.config import CheckpointPolicy, TrainingConfig
+from fastweights.training.distributed import Processes
+from fastweights.training.gradients import GradientComputation, StepGradients, TaskLoss
+from fastweights.training.progress import Stopwatch, TrainingProgress, finite
 from fastweights.training.random_numbers import start_training
-from fastweights.training.run_directory import RunDirectory
-from fastweights.training.saved_run import SavedRun
-from fastweights.training.segment_loss import Predictor, SegmentLoss
-from fastweights.training.signals import StopSignals
+from fastweights.training.state import TrainerState
+from fastweights.training.stopping import Stopping
+from fastweights.training.task import Evaluation, Interrupted, Task
 from fastweights.training.tensorboard import Scalars
 
 MOST_SKIPPED = 100
 """Steps in a row without a finite loss, after which skipping is given up."""
-
-Evaluate = Callable[[Callable[[], bool]], float | None]
-"""The validation loss of the model as it is; None if the given function said that it should stop."""
+SECONDS_BETWEEN_REPORTS = 0.2
 
 
 class NotFiniteError(FloatingPointError):
@@ -40,178 +37,207 @@ class NotFiniteError(FloatingPointError):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class Ending:
     """How a call of `Trainer.run` ended."""
 
-    finished: bool
+    reason: str | None
+    """Why the run is finished; None if it was interrupted."""
     signal: int | None
-    journal: Journal
+    progress: TrainingProgress
+
+    @property
+    def finished(self) -> bool:
+        """True if the run need not go on."""
+        return self.reason is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Hooks:
-    """What a caller may attach: validation, a display, lines for the user, curves."""
+    """What a caller may attach: a display, lines for the user, curves, another reason to stop than a signal."""
 
-    evaluate: Evaluate | None = None
-    on_progress: Callable[[Progress], None] = lambda progress: None
+    on_progress: Callable[[RunStatus], None] = lambda status: None
     say: Callable[[str], None] = print
     scalars: Scalars | None = None
+    interrupted: Interrupted = lambda: False
 
 
 class Trainer:
-    """Trains a model on a stream of tokens inside a run directory, from wherever the last call stopped."""
+    """Trains the model of a task inside a run directory, from wherever the last call stopped."""
 
     def __init__(
         self,
-        model: Predictor,
-        tokens: TokenArray,
+        task: Task[Any],
+        model: nn.Module,
         config: TrainingConfig,
         directory: RunDirectory,
         *,
-        world: World = World(),  # noqa: B008  a frozen value
-        upkeep: Upkeep = Upkeep(),  # noqa: B008
+        stopping: Stopping = Stopping(),  # noqa: B008  a frozen value
+        processes: Processes = Processes(),  # noqa: B008
+        policy: CheckpointPolicy = CheckpointPolicy(),  # noqa: B008
         hooks: Hooks = Hooks(),  # noqa: B008
-        disk: Disk | None = None,
+        file_system: FileSystem = FILE_SYSTEM,
     ) -> None:
-        self.config, self.directory, self.world, self.upkeep, self.hooks = config, directory, world, upkeep, hooks
-        config.columns(0, world.size * config.accumulation)
-        self.stream = SegmentStream(tokens, config.batch_size, config.segment_length, config.shuffle, config.seed)
-        self.loss = SegmentLoss(model).to(world.device)
-        self.gradients = GradientComputation(self.loss, config, world)
-        assert isinstance(model, nn.Module)
-        self.model = model
+        self.task, self.model, self.config, self.directory = task, model, config, directory
+        self.stopping, self.processes, self.policy, self.hooks = stopping, processes, policy, hooks
+        self.loss = TaskLoss(task, model).to(processes.device)
+        self.gradients = GradientComputation(self.loss, config, processes, policy.when_not_finite != "continue")
         optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True)
-        nothing: list[list[Any] | None] = [None] * config.accumulation
-        self.run_state = SavedRun(model, optimiser, nothing, Journal(), config, directory, world, disk or Disk())
-        self.watch = Stopwatch()
+        nothing: list[Any] = [None] * config.accumulation
+        self.state = TrainerState(
+            model, optimiser, nothing, TrainingProgress(), directory, processes, config.batch_size, file_system
+        )
+        self.rates, self.watch, self.reported = config.rates, Stopwatch(), -math.inf
 
-    def run(self) -> Outcome:
-        """Go on until the last step or a signal; either way the newest checkpoint is where it stopped."""
-        devices = [self.world.device] if self.world.device.type == "cuda" else []
-        with StopSignals() as stop, torch.random.fork_rng(devices):
-            self._start()
-            started, before = time.monotonic(), self.journal.seconds
+    def run(self) -> Ending:
+        """Train until a rule or a signal says stop; either way the newest checkpoint is where it stopped."""
+        devices = [self.processes.device] if self.processes.device.type == "cuda" else []
+        with StopSignals() as signals, torch.random.fork_rng(devices):
+
+            def interrupted() -> bool:
+                return signals.received is not None or self.hooks.interrupted()
+
+            self.state.resume(lambda rows: self.task.initial_states(self.model, rows), self.hooks.say)
+            start_training(self.loss)
+            self.watch.restart()
+            started, before = time.monotonic(), self.progress.seconds
             last_save = started
             while True:
-                best = self._evaluate(stop)
-                overdue = time.monotonic() - last_save > self.upkeep.save_every_seconds
-                stopping, overdue = self.world.any(stop.received is not None, overdue)
-                finished = self.journal.step >= self.config.steps and not (stopping and self._evaluation_due)
-                self.journal.seconds = before + time.monotonic() - started
-                if best or stopping or finished or overdue or self._save_due:
+                best = self._evaluate(interrupted)
+                overdue = time.monotonic() - last_save > self.policy.save_every_seconds
+                stopping, overdue = self.processes.any_of(interrupted(), overdue)
+                reason = self._reason_to_stop(stopping)
+                self.progress.seconds = before + time.monotonic() - started
+                if (best and self.policy.keep_best) or stopping or reason or overdue or self._save_due:
                     self._save()
                     last_save = time.monotonic()
-                if finished or stopping:
-                    return Outcome(finished, stop.received, self.journal)
-                self._train_step()
+                if reason or stopping:
+                    return Ending(reason, signals.received, self.progress)
+                self.train_step()
 
     @property
-    def journal(self) -> Journal:
-        """Where the run is."""
-        return self.run_state.journal
+    def progress(self) -> TrainingProgress:
+        """How far the run has come."""
+        return self.state.progress
+
+    def _reason_to_stop(self, stopping: bool) -> str | None:
+        """Why the run is finished; an evaluation that a signal put off has to come first."""
+        if stopping and self._evaluation_due:
+            return None
+        return self.stopping.reason(self.progress, self.config.steps)
 
     @property
     def _save_due(self) -> bool:
-        return self.journal.step > 0 and self.journal.step % self.upkeep.save_every_steps == 0
+        return self.progress.step > 0 and self.progress.step % self.policy.save_every_steps == 0
 
     @property
     def _evaluation_due(self) -> bool:
-        step = self.journal.step
+        step = self.progress.step
         due = step > 0 and (step % self.config.evaluate_every == 0 or step == self.config.steps)
-        return self.hooks.evaluate is not None and due and self.journal.evaluated_step != step
+        return due and self.progress.evaluated_step != step
 
-    def _start(self) -> None:
-        self.run_state.resume(self._template, self.hooks.say)
-        if self.config.carry_state:
-            refuse_growing_states(self._template())
-        start_training(self.loss)
-
-    def _train_step(self) -> None:
-        """One update of the weights, or none if anything about it is not finite."""
-        state, journal = self.run_state, self.journal
-        rate = self.config.schedule(journal.step + 1)
-        segment = self.stream.at(journal.step, self.config.columns(self.world.rank, self.world.size))
-        found = self.gradients(segment, journal.step, state.states)
+    def train_step(self) -> None:
+        """Update the weights once, or not at all if anything about the step is not finite."""
+        state, progress, step = self.state, self.progress, self.progress.step
+        rate = self.rates(step + 1)
+        found = self.gradients(step, state.carried)
         if found.trouble is None:
             for group in state.optimiser.param_groups:
                 group["lr"] = rate
             state.optimiser.step()
-            state.states = found.states
-            journal.note_loss(found.loss)
+            state.carried = found.carried
+            progress.note_loss(found.loss)
         state.optimiser.zero_grad(set_to_none=True)
         if found.trouble is not None:
-            self._skip_or_stop(found.trouble, segment)
-        journal.step += 1
-        self.watch.lap(self.config.batch_size * segment.inputs.shape[1])
-        self._log(segment, rate, found)
+            self._skip_or_stop(found.trouble)
+        progress.step += 1
+        self.watch.lap(self.task.units(step))
+        self._log(rate, found)
 
-    def _skip_or_stop(self, trouble: str, segment: Segment) -> None:
-        """Tell which step it was; what was carried into it is carried on, but not from one epoch to the next."""
-        journal = self.journal
-        place = f"step {journal.step + 1} (epoch {segment.epoch}, segment {journal.step % self.stream.segments})"
-        if self.upkeep.when_not_finite == "stop" or journal.skipped_in_a_row + 1 >= MOST_SKIPPED:
-            skipped = f" after {journal.skipped_in_a_row} skipped steps" if journal.skipped_in_a_row else ""
+    def _skip_or_stop(self, trouble: str) -> None:
+        """Say which step it was; states carried into it are kept, unless the step would have started anew."""
+        progress, step = self.progress, self.progress.step
+        place = self.task.place(step)
+        if self.policy.when_not_finite == "stop" or progress.skipped_in_a_row + 1 >= MOST_SKIPPED:
+            skipped = f" after {progress.skipped_in_a_row} skipped steps" if progress.skipped_in_a_row else ""
             try:
                 self._save()
             except FloatingPointError as error:
                 # The weights were bad before this step began.
                 raise NotFiniteError(f"{place}: {trouble}; training stops here{skipped}; {error}") from error
             raise NotFiniteError(f"{place}: {trouble}; training stops here{skipped}, the weights were not changed")
-        if segment.first:
-            self.run_state.states = [None] * self.config.accumulation
-        journal.skipped_in_a_row += 1
-        self.directory.log(step=journal.step + 1, epoch=segment.epoch, skipped=trouble)
-        if self.world.first:
+        if self.task.starts_anew(step):
+            self.state.carried = [None] * self.config.accumulation
+        progress.skipped_in_a_row += 1
+        self.directory.log(step=step + 1, epoch=self.task.epoch(step), skipped=trouble)
+        if self.processes.first:
             self.hooks.say(f"{place}: {trouble}; this step is skipped")
 
-    def _log(self, segment: Segment, rate: float, found: StepGradients) -> None:
-        """A line of metrics every few steps, and the display."""
-        journal, config, speed = self.journal, self.config, self.watch.tokens_per_second()
-        if journal.step % config.log_every == 0 or journal.step == config.steps:
-            loss = journal.mean_recent_loss()
+    def _log(self, rate: float, found: StepGradients) -> None:
+        """Write a line of metrics every few steps, and report to the display."""
+        progress, config = self.progress, self.config
+        last = progress.step == config.steps
+        if config.log_every is not None and (progress.step % config.log_every == 0 or last):
+            loss = progress.mean_recent_loss()
             if loss is not None:
-                norm = found.norm if math.isfinite(found.norm) else None
-                values = {"loss": loss, "learning_rate": rate, "gradient_norm": norm}
-                self.directory.log(step=journal.step, epoch=segment.epoch, **values)
-                self._draw({**values, "perplexity": math.exp(min(loss, 700)), "tokens_per_second": speed})
-        if journal.last_loss is not None and self.world.first:
-            left = (config.steps - journal.step) * config.batch_size * config.segment_length / speed if speed else None
-            self.hooks.on_progress(
-                Progress(journal.step, config.steps, segment.epoch, journal.last_loss, speed, left, journal.valid_loss)
+                values = {"loss": finite(loss), "learning_rate": rate, "gradient_norm": finite(found.norm)}
+                self.directory.log(step=progress.step, epoch=self.task.epoch(progress.step - 1), **values)
+                speed = self.watch.units_per_second()
+                self._draw({**values, **self.task.shown(loss), f"{self.task.unit}s_per_second": speed})
+        now = time.monotonic()
+        due = last or now - self.reported >= SECONDS_BETWEEN_REPORTS
+        if progress.last_loss is not None and self.processes.first and due:
+            self.reported = now
+            self._report(progress.last_loss)
+
+    def _report(self, loss: float) -> None:
+        progress, steps, rate = self.progress, self.config.steps, self.watch.steps_per_second()
+        left = (steps - progress.step) / rate if rate else None
+        self.hooks.on_progress(
+            RunStatus(
+                step=progress.step,
+                steps=steps,
+                epoch=self.task.epoch(progress.step - 1),
+                loss=loss,
+                units_per_second=self.watch.units_per_second(),
+                steps_per_second=rate,
+                seconds_left=left,
+                valid_loss=progress.valid_loss,
             )
+        )
 
     def _draw(self, values: dict[str, float | None]) -> None:
-        if self.hooks.scalars is not None and self.world.first:
-            self.hooks.scalars.add(self.journal.step, values)
+        if self.hooks.scalars is not None and self.processes.first:
+            self.hooks.scalars.add(self.progress.step, values)
 
-    def _evaluate(self, stop: StopSignals) -> bool:
-        """Validate if it is time; whether the result is the best so far. A signal puts it off until the next start."""
-        if not self._evaluation_due or self.hooks.evaluate is None:
+    def _evaluate(self, interrupted: Interrupted) -> bool:
+        """Evaluate if it is time; True if the result is the best so far. A signal puts it off until the next start."""
+        if not self._evaluation_due:
             return False
         self.model.eval()
         try:
-            loss = self.hooks.evaluate(lambda: stop.received is not None)
+            evaluation = self.task.evaluate(self.model, self.progress.step, interrupted)
         except FloatingPointError as error:
-            loss = math.nan
-            if self.world.first:
-                self.hooks.say(f"step {self.journal.step}: no validation loss, {error}")
+            evaluation = Evaluation(math.nan, {"valid_loss": math.nan})
+            if self.processes.first:
+                self.hooks.say(f"step {self.progress.step}: no validation loss, {error}")
         start_training(self.loss)
-        self.watch.pause()
-        if self.world.any(loss is None)[0] or loss is None:
+        self.watch.restart()
+        if self.processes.any_of(evaluation is None)[0] or evaluation is None:
             return False
-        finite = loss if math.isfinite(loss) else None
-        self.directory.log(step=self.journal.step, valid_loss=finite)
-        self._draw({"valid_loss": finite})
-        return self.journal.note_evaluation(finite)
+        metrics = {name: finite(x) for name, x in evaluation.metrics.items()}
+        if self.config.log_every is None:
+            metrics["train_loss"] = finite(self.progress.mean_recent_loss())
+        self.directory.log(step=self.progress.step, **metrics)
+        self._draw(metrics)
+        return self.progress.note_evaluation(finite(evaluation.loss))
 
     def _save(self) -> None:
-        if not self.run_state.is_saved:
-            self.run_state.save(self.upkeep)
-            self.watch.pause()
-
-    def _template(self) -> list[Any]:
-        """States of the model's kinds, whatever they hold."""
-        self.model.eval()
-        with torch.no_grad(), self.config.autocast(self.world.device):
-            _, states = self.loss.model(torch.zeros(1, 1, dtype=torch.int64, device=self.world.device))
-        return list(states)
+        if self.state.is_saved:
+            return
+        try:
+            self.state.save(self.policy)
+        except FloatingPointError:
+            # A broken model is not saved; the run goes on, and resumes from the last checkpoint before it broke.
+            if self.policy.when_not_finite != "continue":
+                raise
+        self.watch.restart()

@@ -12,7 +12,7 @@ from fastweights.layers.feature_projection import FeatureProjection
 
 
 def seed_for(purpose: str, *numbers: int) -> int:
-    """A seed that any other purpose or number makes another one."""
+    """Derive a seed from a purpose and integers; different arguments give unrelated seeds."""
     text = ":".join([purpose, *map(str, numbers)])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1
 
@@ -29,28 +29,36 @@ def start_training(module: nn.Module) -> None:
             part.eval()
 
 
-def redraw_features(module: nn.Module, seed: int) -> None:
-    """New random features for every layer that has some."""
-    generator = torch.Generator().manual_seed(seed)
-    for part in module.modules():
-        if isinstance(part, FeatureProjection):
+def redraw_features(module: nn.Module, seed: int, step: int) -> None:
+    """Draw new random features for every layer that has some."""
+    parts = [part for part in module.modules() if isinstance(part, FeatureProjection)]
+    if parts:
+        generator = torch.Generator().manual_seed(seed_for("features", seed, step))
+        for part in parts:
             part.resample(generator)
 
 
-@contextmanager
-def dropout_of_rows(module: nn.Module, seeds: Sequence[int]) -> Iterator[None]:
-    """Inside, dropout draws what belongs to a row of the batch from that row's seed.
+class DropoutMasks:
+    """Dropout masks that belong to rows of the batch, however it is shared by processes and parts."""
 
-    How a batch is shared by processes and parts then changes no mask. On a GPU, where a generator for each row would be
-    slow, the masks of all rows follow from the seed of the first.
-    """
-    torch.manual_seed(seeds[0])
-    layers = [part for part in module.modules() if isinstance(part, Dropout)]
-    generators = [torch.Generator().manual_seed(seed) for seed in seeds]
-    for layer in layers:
-        layer.generators = generators
-    try:
-        yield
-    finally:
-        for layer in layers:
-            layer.generators = None
+    def __init__(self, module: nn.Module) -> None:
+        self.layers = [part for part in module.modules() if isinstance(part, Dropout)]
+
+    @contextmanager
+    def of_rows(self, seeds: Sequence[int]) -> Iterator[None]:
+        """Inside, dropout draws the mask of each row from that row's seed.
+
+        On a GPU, where a generator for each row would be slow, the masks of all rows follow from the seed of the first.
+        """
+        if not self.layers:
+            yield
+            return
+        torch.manual_seed(seeds[0])
+        generators = [torch.Generator().manual_seed(seed) for seed in seeds]
+        for layer in self.layers:
+            layer.generators = generators
+        try:
+            yield
+        finally:
+            for layer in self.layers:
+                layer.generators = None

@@ -1,10 +1,12 @@
 """What an update rule has to offer: its gates, its definition and, if it is linear in W, its coefficients."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 import torch
+from torch import Tensor
 
 from fastweights.shapes import (
     Gates,
@@ -13,6 +15,7 @@ from fastweights.shapes import (
     Normaliser,
     PerKey,
     PerStep,
+    PerValue,
     Queries,
     StepGates,
     Value,
@@ -23,10 +26,10 @@ from fastweights.update_rules.gates import Gate
 
 
 class Coefficients(NamedTuple):
-    """a, b, g, e of  W_t = W_{t-1} diag(g_t) (I - a_t e_t k_tᵀ) + b_t v_t k_tᵀ;  e is the key itself if absent."""
+    """a, b, g, e of  W_t = W_{t-1} diag(g_t) (I - a_t e_t k_tᵀ) + (b_t ∘ v_t) k_tᵀ;  e is the key itself if absent."""
 
     erase: PerStep
-    write: PerStep
+    write: PerStep | PerValue
     decay: PerStep | PerKey | None = None
     lookups: Keys | None = None
 
@@ -36,13 +39,24 @@ class UpdateRule(ABC):
     """W_t from W_{t-1}, a key, a value and the rule's gates. A rule that is no `LinearRule` runs step by step only."""
 
     equations: ClassVar[str]
-    """Where the rule stands in the paper."""
-
-    gates: ClassVar[tuple[Gate, ...]] = ()
-    """The numbers that the rule asks for at every step; a layer computes them from its input."""
+    """The equations of the rule in the paper."""
 
     needs_normaliser: ClassVar[bool] = False
     """Whether `step` divides its retrieval by the normaliser z, and `coefficients` by the overlaps z·k."""
+
+    @property
+    def gates(self) -> tuple[Gate, ...]:
+        """The numbers that the rule asks for at every step; a layer computes them from its input."""
+        return ()
+
+    @property
+    def writes_per_step(self) -> int:
+        """How many keys and values each step writes, one after the other, before it reads."""
+        return 1
+
+    def gates_per_write(self, gates: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """The gates for every single write, from those for every write and those for every step."""
+        return gates
 
     @abstractmethod
     def step(

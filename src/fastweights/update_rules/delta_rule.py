@@ -7,16 +7,26 @@ from typing_extensions import override
 
 from fastweights.shapes import Gates, Key, Keys, Normaliser, PerStep, StepGates, Value, Weights
 from fastweights.update_rules.base import Coefficients, LinearRule, outer, retrieve
-from fastweights.update_rules.gates import BETA, Gate
+from fastweights.update_rules.gates import Gate, write_strength
 from fastweights.update_rules.normalised_delta import NormalisedDeltaRule
 
 
 @dataclass(frozen=True)
 class DeltaRule(LinearRule):
-    """W ← W + β (v - W k) ⊗ k."""
+    """W ← W + β (v - W k) ⊗ k.
+
+    With `negative` β reaches 2: a write then takes away up to twice what the key retrieves, so that the memory can
+    change sign, which counting and parity need (Grazzi et al., 2024).
+    """
+
+    negative: bool = False
 
     equations: ClassVar[str] = "20-25"
-    gates: ClassVar[tuple[Gate, ...]] = (BETA,)
+
+    @property
+    @override
+    def gates(self) -> tuple[Gate, ...]:
+        return (write_strength(self.negative),)
 
     @override
     def step(

@@ -26,8 +26,8 @@ def reciprocal_or_zero(overlap: Tensor) -> Tensor:
 class NormalisedDeltaRule(LinearRule):
     """W ← W + β (v - W k / (z·k)) ⊗ k  with  z the sum of all earlier keys.
 
-    Erasing and writing have strengths of their own, β / (z·k) and β, so a key that overlaps with no earlier one
-    erases nothing and is still written in full.
+    The erase and write coefficients differ, β / (z·k) and β, so a key that overlaps with no earlier one erases nothing
+    and is still written in full.
     """
 
     equations: ClassVar[str] = "24, 26-28"

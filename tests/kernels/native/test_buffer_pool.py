@@ -77,7 +77,7 @@ def test_the_smallest_that_fits_is_taken() -> None:
 
 
 def test_what_is_kept_is_bounded(nothing_kept: dict[int, object], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(buffer_pool, "MOST_KEPT", 40 * MEBI)
+    monkeypatch.setattr(buffer_pool, "MAX_UNUSED", 40 * MEBI)
     results = [large(16) for _ in range(5)]
     newest = results[-2:]
     addresses = {x.data_ptr() for x in newest}

@@ -21,15 +21,16 @@ if (problem := native.unavailable()) is not None:
     pytest.skip(problem, allow_module_level=True)
 
 
-def inputs_of(decay: bool = True, steps: int = 150) -> list[Tensor | None]:
-    tensors = draw(0, steps=steps, dtype=torch.float32)
-    return [x if decay or name != "decay" else None for name, x in tensors.items()]
+def inputs_of(decay: bool = True, steps: int = 150, lookups: bool = False) -> list[Tensor | None]:
+    tensors = draw(0, steps=steps, dtype=torch.float32, channels=lookups, lookups=lookups)
+    return [x if decay or name != "decay" else None for name, x in tensors.items()] + [None] * (not lookups)
 
 
 @pytest.mark.parametrize("decay", [False, True])
+@pytest.mark.parametrize("lookups", [False, True])
 @pytest.mark.parametrize("steps", [0, 1, 150])
-def test_opcheck_passes(decay: bool, steps: int) -> None:
-    inputs = inputs_of(decay, steps)
+def test_opcheck_passes(decay: bool, lookups: bool, steps: int) -> None:
+    inputs = inputs_of(decay, steps, lookups)
     wanted = [None if x is None else x.clone().requires_grad_() for x in inputs]
     torch.library.opcheck(kernel.scan_forward, (*inputs, False))
     torch.library.opcheck(kernel.scan_forward, (*wanted, True))

@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
@@ -12,7 +13,7 @@ from combinations import relative_error
 from fastweights import fast_weight_scan
 from fastweights.kernels.native import library as native_library
 from fastweights.kernels.native import scan as kernel
-from fastweights.memory import native, recurrent
+from fastweights.memory import chunked, native, recurrent
 
 if (problem := native.unavailable()) is not None:
     pytest.skip(problem, allow_module_level=True)
@@ -54,10 +55,14 @@ def threads() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def problem_of(shape: tuple[int, ...], dtype: torch.dtype = torch.float32, decay: bool = True) -> dict[str, Tensor]:
+KINDS = ["no decay", "decay", "channels", "lookups", "channels and lookups", "lookups without decay"]
+
+
+def problem_of(shape: tuple[int, ...], dtype: torch.dtype = torch.float32, kind: str = "decay") -> dict[str, Tensor]:
     batch, heads, steps, key_dim, value_dim = shape
-    tensors = draw(0, batch, heads, steps, key_dim, value_dim, dtype)
-    if decay:
+    channels, lookups = "channels" in kind, "lookups" in kind
+    tensors = draw(0, batch, heads, steps, key_dim, value_dim, dtype, channels=channels, lookups=lookups)
+    if kind not in ("no decay", "lookups without decay"):
         # A memory that is emptied: nothing may be divided by the decay.
         tensors["decay"][:, :, 5::50] = 0
     else:
@@ -68,27 +73,27 @@ def problem_of(shape: tuple[int, ...], dtype: torch.dtype = torch.float32, decay
 def run(tensors: dict[str, Tensor], scan: object = native.scan) -> dict[str, Tensor]:
     """Reads, weights and all gradients."""
     inputs = leaves(tensors)
-    outputs = scan(*inputs.values(), *[None] * (7 - len(inputs)))  # type: ignore[operator]
+    outputs = scan(**inputs)  # type: ignore[operator]
     gradients = differentiate(outputs, inputs)
     return {"reads": outputs[0].detach(), "final": outputs[1].detach()} | gradients
 
 
 @functools.cache
-def by_the_oracle(shape: tuple[int, ...], decay: bool) -> dict[str, Tensor]:
+def by_the_oracle(shape: tuple[int, ...], kind: str) -> dict[str, Tensor]:
     """For numbers that both float32 and float64 can hold."""
-    return run({name: x.double() for name, x in problem_of(shape, decay=decay).items()}, recurrent.scan)
+    return run({name: x.double() for name, x in problem_of(shape, kind=kind).items()}, recurrent.scan)
 
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize("decay", [False, True], ids=["no decay", "decay"])
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_instruction_set_agrees_with_the_oracle(
-    level: str, shape: tuple[int, ...], decay: bool, dtype: torch.dtype
+    level: str, shape: tuple[int, ...], kind: str, dtype: torch.dtype
 ) -> None:
     assert native_library.instructions() == level
-    actual = run({name: x.to(dtype) for name, x in problem_of(shape, decay=decay).items()})
-    expected = by_the_oracle(shape, decay)
+    actual = run({name: x.to(dtype) for name, x in problem_of(shape, kind=kind).items()})
+    expected = by_the_oracle(shape, kind)
     tolerance, gradient_tolerance = TOLERANCES[dtype]
     for name, value in expected.items():
         bound = tolerance if name in ("reads", "final") else gradient_tolerance
@@ -97,8 +102,9 @@ def test_every_instruction_set_agrees_with_the_oracle(
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 400, 24, 70), (2, 3, 150, 40, 20), (1, 8, 1, 64, 64)], ids=str)
-def test_threads_and_repeats_change_no_bit(threads: None, shape: tuple[int, ...]) -> None:
-    tensors = problem_of(shape)
+@pytest.mark.parametrize("kind", ["decay", "channels and lookups"])
+def test_threads_and_repeats_change_no_bit(threads: None, shape: tuple[int, ...], kind: str) -> None:
+    tensors = problem_of(shape, kind=kind)
     torch.set_num_threads(1)
     expected = run(tensors)
     for repeat in range(20):
@@ -108,7 +114,7 @@ def test_threads_and_repeats_change_no_bit(threads: None, shape: tuple[int, ...]
 
 
 def test_a_step_that_expands_is_followed_as_well() -> None:
-    tensors = problem_of((1, 2, 60, 8, 5), decay=False)
+    tensors = problem_of((1, 2, 60, 8, 5), kind="no decay")
     tensors["erase"] = tensors["erase"] + 2  # |1 - a k·k| up to 3: W grows by many orders of magnitude
     expected = run({name: x.double() for name, x in tensors.items()}, recurrent.scan)
     assert expected["final"].abs().max() > 1e3
@@ -133,15 +139,24 @@ def test_a_million_steps_stay_within_a_millionth_of_float64() -> None:
     assert max(errors[-10:]) <= 1.5 * max(errors[:10])
 
 
-@pytest.mark.parametrize("name", ["queries", "keys", "values", "erase", "write", "weights", "decay"])
+SPOILT = ["queries", "keys", "values", "erase", "write", "weights", "decay", "lookups"]
+
+
+@pytest.mark.parametrize("name", SPOILT)
 @pytest.mark.parametrize("special", [float("nan"), float("inf"), -float("inf")])
 @pytest.mark.parametrize("value_dim", [3, 20])
-def test_nan_and_infinity_pass_through_as_in_the_oracle(name: str, special: float, value_dim: int) -> None:
-    tensors = problem_of((2, 2, 40, 19, value_dim))
+@pytest.mark.parametrize("kind", ["decay", "channels and lookups"])
+@pytest.mark.parametrize("backend", [native, chunked], ids=["native", "chunked"])
+def test_nan_and_infinity_pass_through_as_in_the_oracle(
+    name: str, special: float, value_dim: int, kind: str, backend: Any
+) -> None:
+    tensors = problem_of((2, 2, 40, 19, value_dim), kind=kind)
+    if name not in tensors:
+        pytest.skip(f"there are no {name}")
     with torch.no_grad():
         tensors[name][1, 0, 2, *[1] * (tensors[name].dim() - 3)] = special
-        actual = native.scan(*tensors.values())
-        expected = recurrent.scan(*tensors.values())
+        actual = backend.scan(**tensors)
+        expected = recurrent.scan(**tensors)
     for x, y in zip(actual, expected, strict=True):
         assert torch.equal(x.isnan(), y.isnan())
         finite = y.isfinite()
@@ -149,20 +164,23 @@ def test_nan_and_infinity_pass_through_as_in_the_oracle(name: str, special: floa
         torch.testing.assert_close(x[finite], y[finite], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("name", ["queries", "keys", "values", "erase", "write", "weights", "decay", "gradient"])
+@pytest.mark.parametrize("name", [*SPOILT, "gradient"])
 @pytest.mark.parametrize("special", [float("nan"), float("inf")])
-@pytest.mark.parametrize("decay", [False, True], ids=["no decay", "decay"])
-def test_gradients_are_not_finite_where_those_of_the_oracle_are_not(name: str, special: float, decay: bool) -> None:
-    if name == "decay" and not decay:
-        pytest.skip("there is no decay")
-    tensors = problem_of((2, 1, 40, 19, 6), torch.float64, decay)
+@pytest.mark.parametrize("kind", ["no decay", "decay", "channels and lookups", "channels"])
+@pytest.mark.parametrize("backend", [native, chunked], ids=["native", "chunked"])
+def test_gradients_are_not_finite_where_those_of_the_oracle_are_not(
+    name: str, special: float, kind: str, backend: Any
+) -> None:
+    tensors = problem_of((2, 1, 40, 19, 6), torch.float64, kind)
+    if name not in (*tensors, "gradient"):
+        pytest.skip(f"there are no {name}")
     direction = torch.randn(2, 1, 40, 6, dtype=torch.float64)
     spoilt = direction if name == "gradient" else tensors[name]
     spoilt[1, 0, 2 if name == "weights" else 21, *[1] * (spoilt.dim() - 3)] = special
     found = []
-    for scan in (native.scan, recurrent.scan):
+    for scan in (backend.scan, recurrent.scan):
         inputs = leaves(tensors)
-        reads, _ = scan(*inputs.values(), *[None] * (7 - len(inputs)))
+        reads, _ = scan(**inputs)
         reads.backward(direction)
         found.append({argument: x.grad for argument, x in inputs.items()})
     for argument, expected in found[1].items():
@@ -184,15 +202,16 @@ def test_only_the_gradients_asked_for_may_be_given() -> None:
 
 
 @pytest.mark.parametrize("sizes", [(0, 2, 3, 4, 5), (2, 0, 3, 4, 5), (2, 2, 3, 0, 5), (2, 2, 3, 4, 0)], ids=str)
-def test_empty_dimensions_give_zeros(sizes: tuple[int, ...]) -> None:
-    for name, value in run(problem_of(sizes)).items():
+@pytest.mark.parametrize("kind", ["decay", "channels and lookups"])
+def test_empty_dimensions_give_zeros(sizes: tuple[int, ...], kind: str) -> None:
+    for name, value in run(problem_of(sizes, kind=kind)).items():
         assert torch.equal(value, torch.zeros_like(value)), name
 
 
 def test_nothing_is_kept_when_no_gradient_is_needed() -> None:
     tensors = problem_of((1, 1, 300, 8, 8))
-    assert [x.numel() for x in kernel.scan_forward(*tensors.values(), False)[2:]] == [0, 0]
-    retrieved, kept = kernel.scan_forward(*tensors.values(), True)[2:]
+    assert [x.numel() for x in kernel.scan_forward(*tensors.values(), None, False)[2:]] == [0, 0]
+    retrieved, kept = kernel.scan_forward(*tensors.values(), None, True)[2:]
     assert retrieved.shape == (1, 1, 300, 8)
     assert kept.shape == (1, 1, 2, 8, 8)
     half = {name: x if name == "weights" else x[:, :, : kernel.CHECKPOINT_EVERY] for name, x in tensors.items()}

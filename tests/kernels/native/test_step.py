@@ -22,10 +22,10 @@ SHAPES = [(1, 8, 64, 64), (2, 3, 17, 5), (1, 1, 1, 1), (3, 2, 130, 33), (1, 2, 3
 
 
 def one_step(
-    shape: tuple[int, ...] = (2, 2, 6, 5), decay: bool = True, dtype: torch.dtype = torch.float32
+    shape: tuple[int, ...] = (2, 2, 6, 5), decay: bool = True, dtype: torch.dtype = torch.float32, **kind: bool
 ) -> dict[str, Any]:
     batch, heads, key_dim, value_dim = shape
-    tensors = draw(0, batch, heads, 1, key_dim, value_dim, dtype)
+    tensors = draw(0, batch, heads, 1, key_dim, value_dim, dtype, **kind)
     return tensors if decay else tensors | {"decay": None}
 
 
@@ -40,10 +40,12 @@ def out_of_a_sequence(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("decay", [False, True], ids=["no decay", "decay"])
 @pytest.mark.parametrize("sliced", [False, True], ids=["whole", "sliced"])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("channels", [False, True], ids=["per head", "channels"])
+@pytest.mark.parametrize("lookups", [False, True], ids=["keys", "lookups"])
 def test_it_agrees_with_the_oracle(
-    shape: tuple[int, ...], sliced: bool, decay: bool, dtype: torch.dtype, bound: float
+    shape: tuple[int, ...], sliced: bool, decay: bool, channels: bool, lookups: bool, dtype: torch.dtype, bound: float
 ) -> None:
-    tensors = one_step(shape, decay, dtype)
+    tensors = one_step(shape, decay, dtype, channels=channels, lookups=lookups)
     expected = recurrent.scan(**{name: x if x is None else x.double() for name, x in tensors.items()})
     if sliced:
         tensors = {n: x if n == "weights" or x is None else out_of_a_sequence(x) for n, x in tensors.items()}
@@ -87,6 +89,10 @@ UNUSUAL = {
     "erase of two steps": lambda t: t | {"erase": torch.zeros(2, 2, 2)},
     "write without heads": lambda t: t | {"write": torch.zeros(2, 1)},
     "decay in double precision": lambda t: t | {"decay": t["decay"].double()},
+    "channels in double precision": lambda t: t | {"decay": t["keys"].double()},
+    "too many channels": lambda t: t | {"decay": torch.zeros(2, 2, 1, 7)},
+    "lookups of two steps": lambda t: t | {"lookups": torch.zeros(2, 2, 2, 6)},
+    "lookups too wide": lambda t: t | {"lookups": torch.zeros(2, 2, 1, 7)},
     "whole numbers": lambda t: t | {"keys": t["keys"].int()},
     "no values at all": lambda t: t | {"values": t["values"][..., :0], "weights": t["weights"][:, :, :0]},
     "no tensor": lambda t: t | {"values": "x"},

@@ -25,10 +25,11 @@ def run(
     write: Tensor,
     weights: Tensor,
     decay: Tensor | None,
+    lookups: Tensor | None,
     differentiable: bool,
 ) -> tuple[Tensor, Tensor]:
     """Reads and final weights of a sequence; all tensors have the type of the weights."""
-    inputs = (queries, keys, values, erase, write, weights, decay)
+    inputs = (queries, keys, values, erase, write, weights, decay, lookups)
     # The dispatcher would take half the time of a single step.
     if not differentiable and not library.needs_dispatcher(inputs):
         return _launch_forward(*inputs, None, None)
@@ -44,6 +45,7 @@ def _launch_forward(
     write: Tensor,
     weights: Tensor,
     decay: Tensor | None,
+    lookups: Tensor | None,
     retrieved: Tensor | None,
     checkpoints: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
@@ -51,21 +53,9 @@ def _launch_forward(
     reads, final = empty_like(values), torch.empty_like(weights, memory_format=torch.contiguous_format)
     if 0 in weights.shape:
         reads.zero_()
-    queries, keys, values, weights = (
-        contiguous_rows(queries),
-        contiguous_rows(keys),
-        contiguous_rows(values),
-        weights.contiguous(),
-    )
+    inputs = _with_rows(queries, keys, values, erase, write, weights, decay, lookups)
     arguments = (
-        *_shape(keys, values),
-        *sequence(queries),
-        *sequence(keys),
-        *sequence(values),
-        *sequence(erase),
-        *sequence(write),
-        *sequence(decay),
-        weights.data_ptr(),
+        *_inputs(*inputs),
         *sequence(reads),
         final.data_ptr(),
         0 if retrieved is None else retrieved.data_ptr(),
@@ -75,8 +65,57 @@ def _launch_forward(
     return reads, final
 
 
-def _shape(keys: Tensor, values: Tensor) -> tuple[int, int, int, int, int, int]:
-    return (*keys.shape, values.shape[-1], CHECKPOINT_EVERY)
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
+
+
+def _with_rows(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+) -> Inputs:
+    """The same inputs, laid out as the kernels take them."""
+    return (
+        contiguous_rows(queries),
+        contiguous_rows(keys),
+        contiguous_rows(values),
+        erase,
+        write,
+        weights.contiguous(),
+        decay if decay is None or decay.dim() == 3 else contiguous_rows(decay),
+        None if lookups is None else contiguous_rows(lookups),
+    )
+
+
+def _inputs(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+) -> tuple[int, ...]:
+    """`ScanShape` and `ScanInputs` of csrc/capi.h."""
+    return (
+        *keys.shape,
+        values.shape[-1],
+        CHECKPOINT_EVERY,
+        *sequence(queries),
+        *sequence(keys),
+        *sequence(values),
+        *sequence(erase),
+        *sequence(write),
+        *sequence(decay),
+        decay is not None and decay.dim() == 4,
+        *sequence(lookups),
+        weights.data_ptr(),
+    )
 
 
 def _saved_buffers(keys: Tensor, values: Tensor, differentiable: bool) -> tuple[Tensor, Tensor]:
@@ -100,12 +139,13 @@ def scan_forward(
     write: Tensor,
     weights: Tensor,
     decay: Tensor | None,
+    lookups: Tensor | None,
     differentiable: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Reads, final weights, retrieved values and checkpoints; the last two are empty unless `differentiable`."""
     retrieved, checkpoints = _saved_buffers(keys, values, differentiable)
     filled = (retrieved, checkpoints) if differentiable else (None, None)
-    reads, final = _launch_forward(queries, keys, values, erase, write, weights, decay, *filled)
+    reads, final = _launch_forward(queries, keys, values, erase, write, weights, decay, lookups, *filled)
     return reads, final, retrieved, checkpoints
 
 
@@ -118,6 +158,7 @@ def _(
     write: Tensor,
     weights: Tensor,
     decay: Tensor | None,
+    lookups: Tensor | None,
     differentiable: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     final = torch.empty_like(weights, memory_format=torch.contiguous_format)
@@ -125,12 +166,23 @@ def _(
 
 
 def _new_gradients(
-    queries: Tensor, keys: Tensor, values: Tensor, erase: Tensor, write: Tensor, weights: Tensor, decay: Tensor | None
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
 ) -> list[Tensor]:
-    """One gradient for each input, laid out like it; an empty one for an absent decay."""
+    """One gradient for each input, laid out like it; an empty one for an absent input."""
     gradients = [empty_like(x) for x in (queries, keys, values)] + [torch.empty_like(x) for x in (erase, write)]
     gradients.append(torch.empty_like(weights, memory_format=torch.contiguous_format))
-    gradients.append(erase.new_empty(0) if decay is None else torch.empty_like(decay))
+    if decay is not None and decay.dim() == 3:
+        gradients.append(torch.empty_like(decay))
+    else:
+        gradients.append(erase.new_empty(0) if decay is None else empty_like(decay))
+    gradients.append(erase.new_empty(0) if lookups is None else empty_like(lookups))
     return gradients
 
 
@@ -145,32 +197,20 @@ def scan_backward(
     write: Tensor,
     weights: Tensor,
     decay: Tensor | None,
+    lookups: Tensor | None,
     retrieved: Tensor,
     checkpoints: Tensor,
 ) -> list[Tensor]:
-    """Gradients of queries, keys, values, erase, write, weights and decay."""
-    gradients = _new_gradients(queries, keys, values, erase, write, weights, decay)
+    """Gradients of queries, keys, values, erase, write, weights, decay and lookups."""
+    gradients = _new_gradients(queries, keys, values, erase, write, weights, decay, lookups)
     if 0 in weights.shape:
         for gradient in gradients:
             gradient.zero_()
-    queries, keys, values, grad_reads = (
-        contiguous_rows(queries),
-        contiguous_rows(keys),
-        contiguous_rows(values),
-        contiguous_rows(grad_reads),
-    )
-    weights = weights.contiguous()
-    grad_final = None if grad_final is None else grad_final.contiguous()
-    grad_queries, grad_keys, grad_values, grad_erase, grad_write, grad_weights, grad_decay = gradients
+    inputs = _with_rows(queries, keys, values, erase, write, weights, decay, lookups)
+    grad_reads, grad_final = contiguous_rows(grad_reads), None if grad_final is None else grad_final.contiguous()
+    grad_queries, grad_keys, grad_values, grad_erase, grad_write, grad_weights, grad_decay, grad_lookups = gradients
     arguments = (
-        *_shape(keys, values),
-        *sequence(queries),
-        *sequence(keys),
-        *sequence(values),
-        *sequence(erase),
-        *sequence(write),
-        *sequence(decay),
-        weights.data_ptr(),
+        *_inputs(*inputs),
         retrieved.data_ptr(),
         checkpoints.data_ptr(),
         *sequence(grad_reads),
@@ -181,6 +221,7 @@ def scan_backward(
         *sequence(grad_erase),
         *sequence(grad_write),
         *sequence(None if decay is None else grad_decay),
+        *sequence(None if lookups is None else grad_lookups),
         grad_weights.data_ptr(),
     )
     library.call("scan_backward", arguments, keys.dtype)
@@ -198,10 +239,11 @@ def _(
     write: Tensor,
     weights: Tensor,
     decay: Tensor | None,
+    lookups: Tensor | None,
     retrieved: Tensor,
     checkpoints: Tensor,
 ) -> list[Tensor]:
-    return _new_gradients(queries, keys, values, erase, write, weights, decay)
+    return _new_gradients(queries, keys, values, erase, write, weights, decay, lookups)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
@@ -213,11 +255,10 @@ def _differentiate(
     ctx: Any, grad_reads: Tensor | None, grad_final: Tensor | None, *_: Tensor | None
 ) -> tuple[Tensor | None, ...]:
     *inputs, retrieved, checkpoints = ctx.saved_tensors
-    values, decay = inputs[2], inputs[6]
     if grad_reads is None:
-        grad_reads = torch.zeros_like(values)
-    *gradients, grad_decay = scan_backward(grad_reads, grad_final, *inputs, retrieved, checkpoints)
-    return *gradients, None if decay is None else grad_decay, None
+        grad_reads = torch.zeros_like(inputs[2])
+    gradients = scan_backward(grad_reads, grad_final, *inputs, retrieved, checkpoints)
+    return *(None if x is None else gradient for x, gradient in zip(inputs, gradients, strict=True)), None
 
 
 def _refuse(ctx: Any, *gradients: Any) -> None:

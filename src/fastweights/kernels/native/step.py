@@ -1,6 +1,7 @@
-"""A single step without gradients, as in generation, the shortest way: the library looks at the tensors itself.
+"""Fast path for a single step without gradients, as in generation: the library reads the tensors through DLPack.
 
-Through the dispatcher, or from Python, looking at the tensors takes several times as long as the step.
+Reading shapes, strides and addresses from Python takes several times as long as the step:
+docs/benchmarks.md, Shortcuts.
 """
 
 import ctypes
@@ -12,7 +13,7 @@ from fastweights.kernels.native import library
 
 
 def _exchange() -> int | None:
-    """Where torch keeps the functions by which a C library reads its tensors (DLPack 1.x); None if it has none."""
+    """Address of the functions by which a C library reads torch's tensors (DLPack 1.x); None if torch has none."""
     capsule = getattr(Tensor, "__dlpack_c_exchange_api__", None)
     if capsule is None:
         return None
@@ -27,8 +28,8 @@ def _load() -> "ctypes._NamedFuncPointer | None":
         return None
     # PyDLL: the library calls functions of torch that need the interpreter's lock.
     step = ctypes.PyDLL(library.load()._name).fastweights_step
-    objects = [ctypes.py_object] * 8
-    step.argtypes = [ctypes.c_void_p, ctypes.c_int64, *objects, ctypes.c_int, ctypes.py_object]
+    optional = (ctypes.c_int, ctypes.py_object)
+    step.argtypes = [ctypes.c_void_p, ctypes.c_int64, *[ctypes.py_object] * 8, *optional, *optional]
     return step
 
 
@@ -44,9 +45,10 @@ def step(
     write: Tensor,
     weights: Tensor | None,
     decay: Tensor | None,
+    lookups: Tensor | None = None,
 ) -> tuple[Tensor, Tensor] | None:
-    """Read and weights after a sequence of one; None where only the long way, which says what is wrong, will do."""
-    inputs = (queries, keys, values, erase, write, weights, decay)
+    """Reads and weights after a single step; None if the inputs need the general path, which also reports errors."""
+    inputs = (queries, keys, values, erase, write, weights, decay, lookups)
     if (
         weights is None
         or _step is None
@@ -72,7 +74,9 @@ def step(
             final,
             decay is not None,
             decay,
+            lookups is not None,
+            lookups,
         )
-    except (BufferError, RuntimeError):  # tensors that DLPack has no words for
+    except (BufferError, RuntimeError):  # DLPack cannot describe such a tensor, a sparse one for instance
         return None
     return (reads, final) if taken else None

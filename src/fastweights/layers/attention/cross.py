@@ -1,11 +1,12 @@
 """Attention to a source sequence that was written into a fast-weight memory."""
 
+from torch import nn
 from typing_extensions import override
 
+from fastweights.kernels.native.attention import Masking
 from fastweights.layers.attention.memory_attention import MemoryAttention
-from fastweights.layers.exact.batch_invariant_linear import BatchInvariantLinear
 from fastweights.layers.exact.overflow import refuse_overflow
-from fastweights.layers.exact.padding import check_inputs, with_steps, without_padding
+from fastweights.layers.exact.padding import check_inputs, without_padding
 from fastweights.memory import FastWeightState, run_rule
 from fastweights.memory.whole_sequence import write_all
 from fastweights.shapes import Inputs, Mask, Source, SourceMask
@@ -19,16 +20,17 @@ class FastWeightCrossAttention(MemoryAttention):
 
     @override
     def _add_projections(self) -> None:
-        self._dims = [self.key_dim, self.value_dim, *self.gate_dims]
-        self.source_projection = BatchInvariantLinear(self.model_dim, self.num_heads * sum(self._dims), bias=False)
-        self.query_projection = BatchInvariantLinear(self.model_dim, self.num_heads * self.key_dim, bias=False)
+        count = self.update_rule.writes_per_step
+        self._dims = [count * self.key_dim, count * self.value_dim, *self._gate_dims]
+        self.source_projection = nn.Linear(self.model_dim, self.num_heads * sum(self._dims), bias=False)
+        self.query_projection = nn.Linear(self.model_dim, self.num_heads * self.key_dim, bias=False)
 
     def write(self, source: Inputs, state: FastWeightState | None = None, mask: Mask | None = None) -> FastWeightState:
         """Write a source sequence, or a further piece of it, into the memory."""
         state = self._start(source, mask, state)
         source = without_padding(source, mask)
         keys, values, *gate_logits = self._split(self.source_projection(source), *self._dims)
-        writes = self._writes(keys, values, gate_logits, mask)
+        writes = self._writes(source, keys, values, gate_logits, mask)
         if self._writes_at_once:
             after = write_all(writes, state)
         else:
@@ -54,7 +56,7 @@ class FastWeightCrossAttention(MemoryAttention):
         (queries,) = self._split(self.query_projection(real), self.key_dim)
         y = self._outputs(self._read(self.mapping(queries)[0], state))
         refuse_overflow(real, state, y, None)
-        return with_steps(y, x.shape[1]), state
+        return y, state
 
     def attend(
         self, x: Inputs, source: Source, mask: Mask | None = None, source_mask: SourceMask | None = None
@@ -66,5 +68,4 @@ class FastWeightCrossAttention(MemoryAttention):
         real, source = without_padding(x, mask), without_padding(source, source_mask)
         (queries,) = self._split(self.query_projection(real), self.key_dim)
         keys, values, *gate_logits = self._split(self.source_projection(source), *self._dims)
-        y = self._attend(queries, keys, values, gate_logits, source_mask, real, causal=False)
-        return with_steps(y, x.shape[1])
+        return self._attend(real, source, queries, keys, values, gate_logits, Masking(source_mask, causal=False))

@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.kernels.native.attention import Masking
-from fastweights.layers.exact.batch_invariant_linear import BatchInvariantLinear
+from fastweights.layers.attention.low_rank import linear
 from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs
 from fastweights.layers.feature_projection import FeatureProjection
@@ -18,8 +18,8 @@ from fastweights.memory import (
     run_rule,
 )
 from fastweights.memory.whole_sequence import attend, is_short, read_memory, write_all
-from fastweights.shapes import Gates, Inputs, Mask
-from fastweights.update_rules import DeltaRule, LinearRule, SumRule, UpdateRule
+from fastweights.shapes import Inputs, Mask
+from fastweights.update_rules import DeltaRule, Gate, LinearRule, SumRule, UpdateRule
 
 
 class MemoryAttention(nn.Module):
@@ -53,15 +53,33 @@ class MemoryAttention(nn.Module):
         self.attention_normalisation = attention_normalisation
         self.mapping = FeatureProjection(self.key_dim, feature_map, normalisation)
         self._refuse_what_does_not_go_together()
-        self.output = BatchInvariantLinear(num_heads * self.value_dim, model_dim, bias=False)
-        self.gate_dims = [1 if gate.per == "head" else self.mapping.feature_dim for gate in update_rule.gates]
+        self.output = nn.Linear(num_heads * self.value_dim, model_dim, bias=False)
         self._add_projections()
-        learned = {gate.name: gate.parameters(num_heads) for gate in update_rule.gates}
+        gates = update_rule.gates
+        self.low_rank_gates = nn.ModuleDict({gate.name: self._low_rank(gate) for gate in gates if gate.rank})
+        learned = {gate.name: gate.parameters(num_heads, self._components(gate)) for gate in gates}
         self.gate_parameters = nn.ModuleDict({name: nn.ParameterDict(x) for name, x in learned.items() if x})
 
     def _add_projections(self) -> None:
         """The projections that make queries, keys, values and the logits of the gates."""
         raise NotImplementedError
+
+    def _components(self, gate: Gate) -> int:
+        """How many numbers a gate is, for one head and one step or write."""
+        return {"head": 1, "key": self.mapping.feature_dim, "value": self.value_dim}[gate.per]
+
+    def _logits(self, gate: Gate) -> int:
+        """How many logits a gate takes, for one head and one step."""
+        return gate.from_input * self._components(gate) * (self.update_rule.writes_per_step if gate.each_write else 1)
+
+    @property
+    def _gate_dims(self) -> list[int]:
+        """Logits of the gates that the one projection computes."""
+        return [self._logits(gate) for gate in self.update_rule.gates if not gate.rank]
+
+    def _low_rank(self, gate: Gate) -> nn.Module:
+        rank = self.value_dim if gate.rank == "head" else gate.rank
+        return linear(self.model_dim, self.num_heads * self._logits(gate), rank)
 
     def initial_state(
         self, batch: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None
@@ -102,22 +120,41 @@ class MemoryAttention(nn.Module):
         parts = projected.split([self.num_heads * dim for dim in dims], dim=-1)
         return [part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2) for part in parts]
 
-    def _writes(self, keys: Tensor, values: Tensor, gate_logits: list[Tensor], mask: Mask | None) -> WriteInputs:
+    def _writes(
+        self,
+        x: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        gate_logits: list[Tensor],
+        mask: Mask | None,
+        boundaries: Mask | None = None,
+    ) -> WriteInputs:
         """φ'(k), v and the gates of the rule."""
-        mask = None if mask is None else mask[:, : keys.shape[2]]
-        keys, log_scales = self.mapping(keys)
-        return WriteInputs(keys, values, self._gates(gate_logits), mask, log_scales)
+        keys, log_scales = self.mapping(self._single_writes(keys))
+        values = self._single_writes(values)
+        return WriteInputs(keys, values, self._gates(x, gate_logits), mask, log_scales, boundaries)
 
-    def _gates(self, logits: list[Tensor]) -> Gates:
+    def _single_writes(self, x: Tensor) -> Tensor:
+        """b h t (n·d) → b h (t·n) d, for a rule with n writes per step."""
+        count = self.update_rule.writes_per_step
+        return x if count == 1 else x.unflatten(-1, (count, x.shape[-1] // count)).flatten(2, 3)
+
+    def _gates(self, x: Tensor, computed: list[Tensor]) -> dict[str, Tensor]:
         """g = activation(W_g x) for every gate of the rule, such as β = σ(W_β x) (Eq. 21)."""
-        gates = {}
-        for gate, x in zip(self.update_rule.gates, logits, strict=True):
+        gates, of_projection = {}, iter(computed)
+        for gate in self.update_rule.gates:
+            if gate.rank:
+                (logits,) = self._split(self.low_rank_gates[gate.name](x), self._logits(gate))
+            else:
+                logits = next(of_projection)
+            if gate.each_write:
+                logits = self._single_writes(logits)
             learned = (
                 self.gate_parameters.get_submodule(gate.name).named_parameters()
                 if gate.name in self.gate_parameters
                 else ()
             )
-            gates[gate.name] = gate(x.squeeze(-1) if gate.per == "head" else x, **dict(learned))
+            gates[gate.name] = gate(logits.squeeze(-1) if gate.per == "head" else logits, **dict(learned))
         return gates
 
     def _run(
@@ -136,31 +173,34 @@ class MemoryAttention(nn.Module):
                 causal=causal,
                 backend=self.backend,
             )
-        y = self._outputs(reads)
+        y = self._outputs(reads, writes, x)
         refuse_overflow(x, state, y, after)
         return y, after
 
     def _attend(
-        self, queries: Tensor, keys: Tensor, values: Tensor, gate_logits: list[Tensor], mask: Mask | None, x: Tensor,
-        causal: bool,
-    ) -> Tensor:  # fmt: skip
-        """Write a whole sequence, read it and keep no state: with no memory at all where that takes fewer products."""
-        mask = None if mask is None else mask[:, : keys.shape[2]]
+        self,
+        x: Tensor,
+        source: Tensor,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        gate_logits: list[Tensor],
+        masking: Masking,
+    ) -> Tensor:
+        """Write a whole source, let x read it and keep no state: with no memory where that takes fewer products."""
         dims = (self.mapping.feature_dim, self.value_dim)
         if not (self._writes_at_once and is_short(queries.shape[2], keys.shape[2], *dims)):
-            writes, state = (
-                self._writes(keys, values, gate_logits, mask),
-                self.initial_state(x.shape[0], x.dtype, x.device),
-            )
-            return self._run(writes, self.mapping(queries)[0], state, x, causal)[0]
+            writes = self._writes(source, keys, values, gate_logits, masking.mask)
+            state = self.initial_state(x.shape[0], x.dtype, x.device)
+            return self._run(writes, self.mapping(queries)[0], state, x, masking.causal)[0]
         normalised, drawn = self.attention_normalisation is not None, self.mapping.projection
 
         def by_definition(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             mapped, log_scales = self.mapping(keys, drawn)
-            writes = WriteInputs(mapped, values, {}, mask, log_scales)
-            return attend(writes, self.mapping(queries, drawn)[0], normalised=normalised, causal=causal)
+            writes = WriteInputs(mapped, values, {}, masking.mask, log_scales)
+            return attend(writes, self.mapping(queries, drawn)[0], normalised=normalised, causal=masking.causal)
 
-        reads = self.mapping.attend(queries, keys, values, Masking(mask, causal), by_definition) if normalised else None
+        reads = self.mapping.attend(queries, keys, values, masking, by_definition) if normalised else None
         y = self._outputs(by_definition(queries, keys, values) if reads is None else reads)
         refuse_overflow(x, None, y, None)
         return y
@@ -170,15 +210,22 @@ class MemoryAttention(nn.Module):
         reads = read_memory(self.update_rule, state, queries, self.attention_normalisation)
         return reads.to(queries.dtype)
 
-    def _outputs(self, reads: Tensor) -> Tensor:
+    def _outputs(self, reads: Tensor, writes: WriteInputs | None = None, x: Tensor | None = None) -> Tensor:
         """b h t v → b t model."""
         reads = reads if self.read_scale == 1.0 else self.read_scale * reads
-        return self.output(reads.transpose(1, 2).flatten(2))
+        reads = reads.transpose(1, 2)
+        if writes is not None and x is not None:
+            reads = self._finish(reads, writes, x)
+        return self.output(reads.flatten(2))
 
     @property
     def _writes_at_once(self) -> bool:
-        """Whether the order of writes does not matter, and no backend was asked for that takes them in order."""
+        """True if the order of writes does not matter, and no backend was asked for that takes them in order."""
         return isinstance(self.update_rule, SumRule) and self.backend == "auto"
+
+    def _finish(self, reads: Tensor, writes: WriteInputs, x: Tensor) -> Tensor:
+        """What is done to the reads, b t h v, before the output projection: nothing."""
+        return reads
 
     def _refuse_what_does_not_go_together(self) -> None:
         feature_map, normalisation = self.mapping.feature_map, self.mapping.normalisation

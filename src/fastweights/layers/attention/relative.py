@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fastweights.layers.exact.dropout import Dropout
+from fastweights.layers.exact.padding import without_padding
 from fastweights.layers.positions import sinusoids
 from fastweights.memory import LayerState
 from fastweights.shapes import Inputs, Mask, Steps
@@ -64,8 +65,7 @@ class RelativeAttention(nn.Module):
         real = torch.ones(batch, steps, dtype=torch.bool, device=x.device) if mask is None else mask
         if state is None:
             state = self.initial_state(batch, x.dtype, x.device)
-        # A padded step may hold anything, NaN included; zeros keep it out of products and gradients.
-        hidden = torch.cat([state.hidden, x if mask is None else x.masked_fill(~mask[..., None], 0.0)], dim=1)
+        hidden = torch.cat([state.hidden, without_padding(x, mask)], dim=1)
         real = torch.cat([state.real, real], dim=1)
         queries, keys, values = (
             part.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from typing_extensions import override
 
-from fastweights.layers.exact.padding import check_inputs
+from fastweights.layers.exact.padding import check_inputs, without_padding
 from fastweights.memory import LayerState
 from fastweights.shapes import Inputs, Mask, Steps
 
@@ -66,9 +66,7 @@ class SoftmaxAttention(nn.Module):
         self, x: Inputs, state: KeyValueState | None = None, mask: Mask | None = None
     ) -> tuple[Inputs, KeyValueState]:
         check_inputs(x, mask, self.model_dim)
-        if mask is not None:
-            # A padded step may hold anything, NaN included; zeros keep it out of products and gradients.
-            x = x.masked_fill(~mask[..., None], 0.0)
+        x = without_padding(x, mask)
         queries, keys, values = split_heads(
             self.projection(x), self.num_heads, self.key_dim, self.key_dim, self.value_dim
         )

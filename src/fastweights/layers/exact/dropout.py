@@ -1,4 +1,4 @@
-"""Dropout whose random numbers do not dominate it on a CPU."""
+"""Dropout with cheap random numbers on a CPU."""
 
 from collections.abc import Sequence
 
@@ -7,16 +7,16 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 LANES = 4
-"""Random numbers of 16 bits in one of the generator's 64."""
+"""16-bit random numbers in one 64-bit number of the generator."""
 LEVELS = 1 << 16
 
 
 class Dropout(nn.Dropout):
     """y = x m / (1 - p),   m ~ Bernoulli(1 - p).
 
-    On a CPU each m takes 16 random bits instead of a floating-point number of its own, which is three times faster:
-    p is then a multiple of 2⁻¹⁶, and the division is by exactly that probability. Draws come from torch's generator,
-    or for every row from one of its own, so that its mask does not depend on which other rows there are.
+    On a CPU each m takes 16 random bits instead of a floating-point number, which is three times faster: p is rounded
+    to a multiple of 2⁻¹⁶, and the division is by exactly that probability. Random bits come from torch's generator, or
+    from one generator for each sequence of the batch, so that a mask does not depend on the other sequences.
     """
 
     generators: Sequence[torch.Generator] | None = None

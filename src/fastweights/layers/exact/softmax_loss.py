@@ -1,4 +1,4 @@
-"""The loss of a softmax over many words, with a backward pass that goes over the probabilities once."""
+"""The loss of a softmax over many words, whose backward pass reads the probabilities once."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from typing_extensions import override
 from fastweights.kernels.native.buffer_pool import empty
 
 CHUNK_BYTES = 1 << 20
-"""As many rows as fit here are normalised at a time: they stay in the cache."""
+"""Rows are normalised in chunks of this many bytes, which stay in the cache."""
 
 
 def softmax_losses(
@@ -30,7 +30,7 @@ def softmax_losses(
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing: expected a probability below 1, got {smoothing}")
     if torch.compiler.is_compiling():
-        # A compiler makes one pass of it by itself.
+        # A compiler fuses these passes itself.
         losses = -log_probabilities(linear(hidden, weights, bias)).gather(1, targets[:, None])[:, 0]
     else:
         losses = _SoftmaxLosses.apply(hidden, weights, bias, targets)
@@ -66,7 +66,7 @@ class _SoftmaxLosses(torch.autograd.Function):
         scores = logits.to(_at_least_float32(logits))
         p = torch.softmax(scores, dim=-1, out=empty(scores.shape, scores))
         p[torch.arange(len(p), device=p.device), targets] -= 1
-        # Products in the type of the forward one, which is a lower one under autocast.
+        # Products in the dtype of the forward product, which is lower under autocast.
         p, g = p.to(logits.dtype), gradient[:, None]
         d_hidden = g * (p @ weights.to(p.dtype)).to(hidden.dtype)
         d_weights = p.mT @ (g * hidden).to(p.dtype)

@@ -1,0 +1,5 @@
+"""`python -m fastweights.cli`."""
+
+from fastweights.cli.program import main
+
+main()

@@ -1,0 +1,57 @@
+"""`fastweights generate`."""
+
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from tyro.conf import OmitArgPrefixes, Positional
+
+from fastweights.cli.results import set_threads
+
+
+@dataclass(frozen=True)
+class GenerateOptions:
+    """Let a trained model continue a text."""
+
+    run: Positional[Path]
+    """Folder of the run."""
+    prompt: str = ""
+    length: int = 200
+    """Words, characters or byte pairs to write."""
+    temperature: float = 1.0
+    """0 takes the likeliest word every time."""
+    top_k: int = 0
+    """Choose among so many words; 0 for all."""
+    top_p: float = 1.0
+    """Choose among the likeliest words that together have this probability."""
+    seed: int = 0
+    checkpoint: Literal["best", "newest"] = "best"
+    device: str = "auto"
+    threads: int | None = None
+
+
+def generate(options: OmitArgPrefixes[GenerateOptions]) -> None:
+    """Continue a text with a trained language model, token by token and in constant memory."""
+    from fastweights.data.text.tokenizers import Words
+    from fastweights.evaluation import sampling
+    from fastweights.evaluation.prompt import printable, prompt_tokens
+    from fastweights.experiments.language_models.saved import load_language_model, vocabulary_of
+    from fastweights.training.distributed import Processes
+
+    set_threads(options.threads)
+    how = sampling.Sampling(options.temperature, options.top_k, options.top_p, options.seed)
+    if options.length < 0:
+        raise ValueError(f"length: expected 0 or more, got {options.length}")
+    model, _, _ = load_language_model(options.run, options.checkpoint)
+    device = Processes.device_named(options.device)
+    vocabulary = vocabulary_of(options.run)
+    start = prompt_tokens(vocabulary, options.prompt)
+    new = islice(sampling.generate(model.to(device), start, how, device=device), options.length)
+    if options.prompt:
+        print(printable(options.prompt), end=" " if isinstance(vocabulary.splitter, Words) else "", flush=True)
+    try:
+        for text in vocabulary.decode(new):
+            print(printable(text), end="", flush=True)
+    finally:
+        print()

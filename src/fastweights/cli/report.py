@@ -1,0 +1,35 @@
+"""`fastweights report`."""
+
+from pathlib import Path
+
+from fastweights.cli.results import results_folder
+
+
+def report(
+    results: Path | None = None,
+    out: Path = Path("fastweights-report"),
+    update: tuple[Path, ...] = (),
+    figures: Path | None = None,
+) -> None:
+    """Make one HTML file, and the figures as PNG and SVG, from records.
+
+    Args:
+        results: folder with the records; results/ in the repository, fastweights-results/ elsewhere.
+        out: folder for report.html and its figures.
+        update: Markdown files whose marked tables are filled in.
+        figures: another folder that gets the figures.
+    """
+    from fastweights.experiments.paper import paper_report, save_figures, update_files
+    from fastweights.experiments.records import load
+
+    results = results_folder(results)
+    if out.exists() and not out.is_dir():
+        raise ValueError(f"out: {out} is a file, a folder is needed")
+    records = load(results)
+    if not records:
+        raise ValueError(f"no records in {results}: run `fastweights reproduce figure2 --quick` first")
+    made = paper_report(records)
+    print(f"The report is {made.save(out)}")
+    update_files(made, update)
+    if figures is not None:
+        save_figures(made, figures)

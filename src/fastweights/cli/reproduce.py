@@ -1,0 +1,74 @@
+"""`fastweights reproduce`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tyro.conf import OmitArgPrefixes, Positional
+from tyro.extras import literal_type_from_choices
+
+from fastweights.cli.results import results_folder, set_threads
+from fastweights.experiments import shown_modules
+from fastweights.experiments.options import ReproduceOptions
+
+if TYPE_CHECKING:
+    from fastweights.training.run import Run
+
+    Shown = str
+else:
+    Shown = literal_type_from_choices(tuple(shown_modules()))
+
+
+def reproduce(
+    what: Positional[tuple[Shown, ...]],
+    options: OmitArgPrefixes[ReproduceOptions],
+    results: Path | None = None,
+) -> None:
+    """Run what figures and tables of the paper need and make the report. Run the same command again to resume.
+
+    Args:
+        what: figures and tables.
+        options: how the runs are made.
+        results: folder for the records; results/ in the repository, fastweights-results/ elsewhere.
+    """
+    if not what:
+        raise ValueError(f"figures: name at least one of {', '.join(shown_modules())}")
+    from fastweights.experiments.paper import paper_report, section
+    from fastweights.experiments.records import load
+    from fastweights.reporting.terminal import print_table
+    from fastweights.runs.record import check_results_folder
+
+    results = results_folder(results)
+    check_results_folder(results)
+    load(results)  # a damaged record should not cost the time of the runs
+    train(what, options, results)
+    records = load(results)
+    for name in what:
+        for table in section(name, records).tables:
+            print_table(table.caption, table.columns, table.rows)
+    print(f"The report is {paper_report(records).save(Path('fastweights-report'))}")
+
+
+def train(what: tuple[str, ...], options: ReproduceOptions, results: Path) -> None:
+    """Carry out the runs that have no record: small ones side by side, large ones in turn unless jobs are asked for."""
+    from fastweights.experiments.carry_out import sweep_runs, train_in_turn
+    from fastweights.experiments.families import shown_module
+    from fastweights.runs.display import Display
+    from fastweights.runs.environment import available_cores
+    from fastweights.training.distributed import Processes
+
+    set_threads(options.threads)
+    title = " ".join(["fastweights reproduce", *what, *(["--quick"] if options.quick else [])])
+    groups: dict[str | None, list[Run]] = {}
+    with Processes.join(options.device) as processes:
+        for name in what:
+            module = shown_module(name)
+            data = module.data(options) if hasattr(module, "data") else None
+            groups.setdefault(data, []).extend(module.runs(options))
+        for data, runs in groups.items():
+            small = [run for run in runs if run.task.threads == 1 or options.jobs is not None]
+            if processes.first:
+                jobs = available_cores() if options.jobs is None else options.jobs
+                sweep_runs(small, results, jobs=jobs, title=title, data=data)
+            display = Display.on_terminal(quiet=not processes.first)
+            large = list(dict.fromkeys(run for run in runs if run not in set(small)))
+            train_in_turn(large, results, data=data, processes=processes, display=display)

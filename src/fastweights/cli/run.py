@@ -1,0 +1,53 @@
+"""`fastweights run`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from tyro.conf import Positional, UseAppendAction, arg
+from tyro.extras import literal_type_from_choices
+
+from fastweights.cli.results import results_folder
+from fastweights.experiments import runnable
+
+if TYPE_CHECKING:
+    Runnable = str
+else:
+    Runnable = literal_type_from_choices(tuple(runnable()))
+
+
+def run(
+    setting: Positional[Runnable],
+    model: str | None = None,
+    rule: str | None = None,
+    changes: Annotated[tuple[str, ...], arg(name="set", metavar="FIELD=VALUE"), UseAppendAction] = (),
+    results: Path | None = None,
+) -> None:
+    """Train one memory on one of the paper's synthetic tasks and record how it went.
+
+    Args:
+        setting: capacity (every key once) or overwriting (keys come again with new values).
+        model: where to start from: softmax, elu, dpfp1 … dpfp3, favor64 … favor512, tanh; dpfp1 if absent.
+        rule: sum, delta, schlag2021 or schlag2021-nolayernorm; the task's usual one if absent.
+        changes: change any field of the run, as in --set num_keys=50 --set attention.feature_map.nu=2.
+        results: folder for the record; results/ in the repository, fastweights-results/ elsewhere.
+    """
+    from importlib import import_module
+
+    from fastweights.experiments.carry_out import carry_out
+    from fastweights.experiments.families import codec
+    from fastweights.experiments.records import load
+    from fastweights.runs.display import Display, ending
+    from fastweights.runs.record import check_results_folder, record_path
+
+    results = results_folder(results)
+    check_results_folder(results)
+    wanted = codec().changed(import_module(f"{runnable()[setting]}.presets").preset(setting, model, rule), changes)
+    record = load(results).get(wanted)
+    if record is None:
+        record = carry_out(wanted, results, display=Display.on_terminal())
+    name = codec().name(wanted)
+    if record is None:
+        raise ValueError(f"another process is working on {name}")
+    print(f"{wanted.slug}: {ending(record.result)}")
+    print(f"The record is {record_path(results, name)}")
+    print(f"Try next: fastweights report --results {results}")

@@ -1,0 +1,203 @@
+"""Configurations (frozen dataclasses) as plain JSON data and back, changed by a path, and told apart by a digest.
+
+A value of one of the registries (a feature map, an update rule, …) is written as its name, or as a mapping with its
+name under `name` and its fields beside it: `{"name": "dpfp", "nu": 2}`.
+"""
+
+import difflib
+import hashlib
+import json
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, TypeVar
+
+Value = TypeVar("Value")
+Registries = Mapping[type, Mapping[str, type]]
+"""For each base class whose values have names, the table of those names."""
+
+
+@dataclass(frozen=True)
+class ConfigCodec:
+    """Converts between values and plain data, with the registries that give values their names."""
+
+    registries: Registries = field(default_factory=dict)
+    constants: Mapping[type, Mapping[str, Any]] = field(default_factory=dict)
+    """Whole values that may be given by a name: for a class, the values by name."""
+
+    def to_plain(self, value: Any) -> Any:
+        """Plain data (dict, list, str, int, float, bool, None) that `from_plain` reads back."""
+        if is_dataclass(value) and not isinstance(value, type):
+            plain = {f.name: self.to_plain(getattr(value, f.name)) for f in fields(value)}
+            name = self._name(type(value))
+            return plain if name is None else {"name": name, **plain}
+        if isinstance(value, tuple | list):
+            return [self.to_plain(item) for item in value]
+        return value
+
+    def digest(self, value: Any) -> str:
+        """12 hexadecimal digits of SHA-256 over what differs from the defaults.
+
+        A field that is added with a default leaves every digest as it was.
+        """
+        canonical = json.dumps(self._changed(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:12]
+
+    def from_plain(self, wanted: type[Value], plain: Any, where: str = "") -> Value:
+        """The value of type `wanted` that `plain` describes; a ValueError names what does not fit and what would."""
+        return typing.cast("Value", self._decode(wanted, plain, where))
+
+    def override(self, value: Value, path: str, text: str) -> Value:
+        """The value with one field, given by a dotted path, replaced by what `text` says (JSON, or a bare word)."""
+        return typing.cast("Value", self._override(value, path.split("."), _parse(text), ""))
+
+    def changed(self, value: Value, changes: Iterable[str]) -> Value:
+        """The value after changes such as `training.steps=200`: what `--set` does."""
+        for change in changes:
+            path, equals, text = change.partition("=")
+            if not equals:
+                raise ValueError(f"--set: expected FIELD=VALUE, got {change!r}")
+            value = self.override(value, path, text)
+        return value
+
+    def _changed(self, value: Any) -> Any:
+        """Plain data with the name of the value and those of its fields that differ from their defaults."""
+        if is_dataclass(value) and not isinstance(value, type):
+            name = self._name(type(value))
+            given = {
+                field.name: self._changed(found)
+                for field in fields(value)
+                if field.compare and (found := getattr(value, field.name)) != _default(field)
+            }
+            return given if name is None else {"name": name, **given}
+        if isinstance(value, tuple | list):
+            return [self._changed(item) for item in value]
+        return value
+
+    def _name(self, cls: type) -> str | None:
+        for registry in self.registries.values():
+            for name, entry in registry.items():
+                if entry is cls:
+                    return name
+        return None
+
+    def _override(self, value: Any, path: list[str], plain: Any, where: str) -> Any:
+        here = f"{where}.{path[0]}".lstrip(".")
+        hints = _hints(value, here)
+        if path[0] not in hints:
+            raise ValueError(f"{where or 'set'}: {unknown('field', path[0], hints)}")
+        current = getattr(value, path[0])
+        if len(path) > 1:
+            changed = self._override(current, path[1:], plain, here)
+        else:
+            changed = self._decode(hints[path[0]], plain, here)
+        return _construct(lambda: replace(value, **{path[0]: changed}), here)
+
+    def _decode(self, wanted: Any, plain: Any, where: str) -> Any:
+        origin = typing.get_origin(wanted)
+        if origin in (typing.Union, types.UnionType):
+            return self._decode_union(typing.get_args(wanted), plain, where)
+        if origin is Literal:
+            if not any(plain == choice and type(plain) is type(choice) for choice in typing.get_args(wanted)):
+                raise ValueError(f"{where}: {unknown('value', plain, typing.get_args(wanted))}")
+            return plain
+        if origin is tuple:
+            if not isinstance(plain, list | tuple):
+                raise ValueError(f"{where}: expected a list, got {plain!r}")
+            item = typing.get_args(wanted)[0]
+            return tuple(self._decode(item, entry, f"{where}[{i}]") for i, entry in enumerate(plain))
+        if wanted in self.registries or is_dataclass(wanted):
+            return self._decode_value(wanted, plain, where)
+        if wanted is float and isinstance(plain, int) and not isinstance(plain, bool):
+            return float(plain)
+        if type(plain) is not (type(None) if wanted is None else wanted):
+            raise ValueError(f"{where}: expected {getattr(wanted, '__name__', wanted)}, got {plain!r}")
+        return plain
+
+    def _decode_union(self, choices: tuple[Any, ...], plain: Any, where: str) -> Any:
+        if isinstance(plain, bool) and type(None) in choices and bool not in choices:
+            # An optional value can be switched on with its defaults, and off.
+            return self._decode_union(choices, {} if plain else None, where)
+        errors = []
+        for choice in choices:
+            try:
+                return self._decode(choice, plain, where)
+            except ValueError as error:
+                errors.append(error)
+        # The most specific complaint is that of a value with fields, if there is one.
+        raise next(
+            (e for e, c in zip(errors, choices, strict=True) if is_dataclass(c) or c in self.registries), errors[0]
+        )
+
+    def _decode_value(self, wanted: type, plain: Any, where: str) -> Any:
+        if isinstance(plain, str) and wanted in self.constants:
+            constants = self.constants[wanted]
+            if plain not in constants:
+                raise ValueError(f"{where}: {unknown('name', plain, constants)}")
+            return constants[plain]
+        if isinstance(plain, str) and wanted in self.registries:
+            plain = {"name": plain}
+        if not isinstance(plain, Mapping):
+            raise ValueError(f"{where or wanted.__name__}: expected a mapping of fields, got {plain!r}")
+        given = dict(plain)
+        if wanted in self.registries:
+            table, name = self.registries[wanted], given.pop("name", None)
+            if not isinstance(name, str) or name not in table:
+                raise ValueError(f"{where}: {unknown('name', name, table)}")
+            wanted = table[name]
+        hints = typing.get_type_hints(wanted)
+        known = {field.name: hints[field.name] for field in fields(wanted)}
+        for name in given:
+            if name not in known:
+                raise ValueError(f"{where or wanted.__name__}: {unknown('field', name, known)}")
+        decoded = {
+            name: self._decode(known[name], entry, f"{where}.{name}".lstrip(".")) for name, entry in given.items()
+        }
+        return _construct(lambda: wanted(**decoded), where or wanted.__name__)
+
+
+PLAIN = ConfigCodec()
+"""Reads and writes values of which nothing has a name."""
+
+
+def _default(field: "Field[Any]") -> Any:
+    return field.default if field.default_factory is MISSING else field.default_factory()
+
+
+def _parse(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except (json.JSONDecodeError, RecursionError):
+        return text
+
+
+def _refuse_constant(text: str) -> Any:
+    raise ValueError(f"expected a finite number, got {text}")
+
+
+def _hints(value: Any, where: str) -> dict[str, Any]:
+    if not is_dataclass(value) or isinstance(value, type):
+        raise ValueError(f"{where}: {value!r} has no fields to set")
+    hints = typing.get_type_hints(type(value))
+    return {field.name: hints[field.name] for field in fields(value)}
+
+
+def _construct(make: Callable[[], Any], where: str) -> Any:
+    try:
+        return make()
+    except TypeError as error:
+        raise ValueError(f"{where}: {error}") from error
+
+
+def unknown(what: str, got: object, possible: Iterable[object]) -> str:
+    """Say that something is unknown, what was probably meant, and what is possible."""
+    names = [str(name) for name in possible]
+    meant = closest(str(got), names)
+    hint = f" (did you mean {meant!r}?)" if meant else ""
+    return f"unknown {what} {got!r}{hint}; possible: {', '.join(names)}"
+
+
+def closest(got: str, possible: Iterable[str]) -> str | None:
+    """The possible name that was probably meant, if one is close."""
+    return next(iter(difflib.get_close_matches(got, list(possible), n=1)), None)

@@ -1,0 +1,45 @@
+"""The families of experiments, imported when they are needed, and runs of any of them as plain data."""
+
+from collections.abc import Iterator
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType
+from typing import Any
+
+from fastweights.config import ConfigCodec, unknown
+from fastweights.experiments import EXPERIMENTS, shown_modules
+from fastweights.models.attention import REGISTRIES
+from fastweights.training.run import RunCodec
+from fastweights.training.task import TaskConfig
+
+
+def shown_module(name: str) -> Any:
+    """The module of a figure or table: TITLE, TEXT, `runs(options)`, `coverage(records)`, and what it shows."""
+    modules = shown_modules()
+    if name not in modules:
+        raise ValueError(f"figure or table: {unknown('name', name, modules)}")
+    return import_module(modules[name])
+
+
+def family_modules(name: str) -> Iterator[ModuleType]:
+    """The modules of this name of all families that have one."""
+    for package in EXPERIMENTS.values():
+        if find_spec(f"{package}.{name}") is not None:
+            yield import_module(f"{package}.{name}")
+
+
+def codec() -> RunCodec:
+    """Reads and writes the runs of every family."""
+    return _codec(tuple(EXPERIMENTS.items()))
+
+
+@cache
+def _codec(families: tuple[tuple[str, str], ...]) -> RunCodec:
+    configs = {name: import_module(f"{package}.config") for name, package in families}
+    registries: dict[type, Any] = {**REGISTRIES, TaskConfig: {name: c.CONFIG for name, c in configs.items()}}
+    constants: dict[type, Any] = {}
+    for module in configs.values():
+        registries |= getattr(module, "REGISTRIES", {})
+        constants |= getattr(module, "CONSTANTS", {})
+    return RunCodec(ConfigCodec(registries, constants))

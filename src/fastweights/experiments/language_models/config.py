@@ -1,0 +1,89 @@
+"""Language modelling as a value: everything about the task that decides the numbers of a run (Sec. 6.3, App. E)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar
+
+from torch import nn
+from typing_extensions import override
+
+from fastweights.evaluation.perplexity import CarriedState, Context, IndependentSegments, SlidingWindow
+from fastweights.files import Json
+from fastweights.models.language_model import LanguageModel, LanguageModelConfig
+from fastweights.runs.record import is_number
+from fastweights.training.config import TrainingConfig
+from fastweights.training.task import Task, TaskConfig
+
+
+@dataclass(frozen=True)
+class LanguageModellingConfig(TaskConfig):
+    """Predict the next token of a text that is cut into segments.
+
+    `carry_state` keeps every column's memory from segment to segment until the epoch ends; otherwise each segment
+    starts with an empty memory.
+    """
+
+    model: LanguageModelConfig
+    text: str = ""
+    """Digest of the text and of the way it is split."""
+    segment_length: int = 256
+    carry_state: bool = False
+    shuffle: bool = False
+    test_stride: int = field(default=64, compare=False)
+    """How far the window moves when a finished model is measured; 1 in the paper, more where a few cores do it."""
+
+    moved: ClassVar[Mapping[str, str]] = {
+        "model": "task.model",
+        "text": "task.text",
+        **{f"training.{name}": f"task.{name}" for name in ("segment_length", "carry_state", "shuffle")},
+        **{f"training.{field.name}": f"training.{field.name}" for field in fields(TrainingConfig)},
+    }
+
+    def __post_init__(self) -> None:
+        if self.segment_length < 1:
+            raise ValueError(f"segment_length: expected at least 1, got {self.segment_length}")
+        if self.carry_state and self.shuffle:
+            raise ValueError(
+                "shuffle: with carry_state each segment has to continue the one before; choose one of them"
+            )
+
+    @override
+    def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:
+        from fastweights.data.text.corpus import open_corpus
+        from fastweights.experiments.language_models.task import LanguageModelTask
+
+        if data is None:
+            raise ValueError("data: a language model needs the text that it is trained on")
+        return LanguageModelTask(self, training, open_corpus(data), data)
+
+    @override
+    def empty_model(self) -> nn.Module:
+        return LanguageModel(self.model)
+
+    @property
+    def validation(self) -> Context:
+        """How the model is validated while it trains: cheaply, and with the context it is trained with."""
+        length = self.segment_length
+        return CarriedState(length) if self.carry_state else IndependentSegments(length)
+
+    @property
+    def measurement(self) -> Context:
+        """How a table measures the trained model."""
+        length = self.segment_length
+        return CarriedState(length) if self.carry_state else SlidingWindow(length, min(self.test_stride, length))
+
+    @override
+    def check_result(self, result: Json) -> None:
+        for score in (result[split] for split in ("valid", "test") if split in result):
+            if not isinstance(score, dict) or not is_number(score.get("loss", "missing")):
+                raise ValueError("'result' has no losses of valid and test")
+        spans = result.get("reach", {})
+        if not isinstance(spans, dict) or not all(key.isdecimal() and is_number(spans[key]) for key in spans):
+            raise ValueError("'reach' is not a table of words and losses")
+
+    @override
+    def is_measured(self, result: Json) -> bool:
+        return "valid" in result and "test" in result
+
+
+CONFIG = LanguageModellingConfig

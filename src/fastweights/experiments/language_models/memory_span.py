@@ -1,0 +1,61 @@
+"""How far back a carried memory helps: perplexity by the number of words after which it is reset."""
+
+from collections.abc import Mapping
+
+from matplotlib.figure import Figure
+
+from fastweights.evaluation.perplexity import perplexity_of
+from fastweights.experiments.language_models.presets import is_unchanged, size_of
+from fastweights.experiments.records import Records
+from fastweights.reporting.style import BLACK, BLUE, VERMILION, Drawing, Series, draw
+
+MemorySpan = Mapping[int, float]
+"""Perplexity by words; the last one is the whole text."""
+
+SERIES = {
+    "linear-sum-nopos-carried": Series("Linear, sum rule", VERMILION, "o"),
+    "linear-delta-nopos-carried": Series("Linear, delta rule", BLUE, "D"),
+    "transformer-xl": Series("Transformer-XL", BLACK, "s"),
+}
+
+
+def memory_spans(records: Records) -> dict[str, MemorySpan]:
+    """Perplexities by the span of the memory, by the name of the model, at the size for CPUs."""
+    found: dict[str, MemorySpan] = {}
+    for run, record in records.items():
+        if is_unchanged(run) and size_of(run) == "cpu" and "reach" in record.result:
+            losses = {int(words): loss for words, loss in record.result["reach"].items()}
+            losses[record.result["valid"]["tokens"]] = record.result["valid"]["loss"]
+            found[run.preset.partition("-")[2]] = {words: perplexity_of(losses[words]) for words in sorted(losses)}
+    return found
+
+
+def span_drawings(records: Records) -> tuple[Drawing, ...]:
+    """The figure, once there are models with carried memory."""
+    spans = memory_spans(records)
+    return (span_figure(spans),) if spans else ()
+
+
+def span_figure(spans: Mapping[str, MemorySpan]) -> Drawing:
+    """A line for each model that was trained with carried memory."""
+
+    def fill(figure: Figure) -> None:
+        axes = figure.subplots()
+        for name, series in SERIES.items():
+            if name in spans:
+                axes.plot(list(spans[name].keys()), list(spans[name].values()), **series.ours())
+        ticks = sorted({words for span in spans.values() for words in span})
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(ticks, [f"{words:,}" for words in ticks[:-1]] + [f"{ticks[-1]:,}\n(whole text)"])
+        axes.set(xlabel="words after which the memory is emptied", ylabel="perplexity, validation text")
+        axes.grid(alpha=0.3)
+        axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
+
+    return Drawing(
+        "reach",
+        draw(9.2, 4.0, fill),
+        "Models trained with carried memory, measured with memories that are emptied after so many words (WikiText-2, "
+        "the size for CPUs). To the right the memory holds on longer.",
+        "Perplexity against the number of words that a memory is carried over, for the sum rule, the delta rule and "
+        "Transformer-XL.",
+    )

@@ -1,0 +1,94 @@
+"""Perplexities of language models by name, ours and the paper's in one form, so that one rule judges both."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from fastweights.evaluation.perplexity import perplexity_of
+from fastweights.experiments.language_models.presets import is_unchanged
+from fastweights.experiments.records import Records
+
+
+@dataclass(frozen=True)
+class Perplexity:
+    """Of one model on the validation and the test text; not-a-number where its record has none."""
+
+    valid: float
+    test: float
+    at_least: bool = False
+    """Whether the paper says only that it is more than this."""
+
+    @classmethod
+    def of_losses(cls, valid: float | None, test: float | None) -> "Perplexity":
+        """exp of both losses; null stands for one that was not finite."""
+        return cls(perplexity_of(valid), perplexity_of(test))
+
+    def cells(self) -> tuple[str, str]:
+        """Valid and test as text."""
+        return shown(self.valid, self.at_least), shown(self.test, self.at_least)
+
+
+def shown(perplexity: float, at_least: bool = False) -> str:
+    """A perplexity with the digits that the paper gives."""
+    if math.isinf(perplexity):
+        return "infinite"
+    return f"{'> ' if at_least else ''}{perplexity:.0f}" if perplexity >= 1000 else f"{perplexity:.1f}"
+
+
+@dataclass(frozen=True)
+class Perplexities:
+    """Models of several sizes: `found[size][name]`."""
+
+    found: Mapping[str, Mapping[str, Perplexity]] = field(default_factory=dict)
+
+    def get(self, size: str, name: str) -> Perplexity | None:
+        """One of them, if it is known."""
+        return self.found.get(size, {}).get(name)
+
+    def sizes(self, *names: str) -> Iterator[tuple[str, tuple[Perplexity, ...]]]:
+        """Every size for which all the named models are known, and what they reached."""
+        for size, models in self.found.items():
+            if all(name in models for name in names):
+                yield size, tuple(models[name] for name in names)
+
+
+def perplexities(records: Records) -> Perplexities:
+    """What the models of the tables reached, by size and name."""
+    found: dict[str, dict[str, Perplexity]] = {}
+    for run, record in records.items():
+        if is_unchanged(run) and run.task.is_measured(record.result):
+            size, _, name = run.preset.partition("-")
+            losses = (record.result[split]["loss"] for split in ("valid", "test"))
+            found.setdefault(size, {})[name] = Perplexity.of_losses(*losses)
+    return Perplexities(found)
+
+
+PAPER = Perplexities(
+    {
+        "small": {
+            "transformer": Perplexity(33.0, 34.1),
+            "linear-sum": Perplexity(37.1, 38.3),
+            "linear-delta": Perplexity(34.1, 35.5),
+            "performer-sum": Perplexity(39.0, 39.6),
+            "performer-delta": Perplexity(36.1, 37.2),
+            "performer-wide-sum": Perplexity(38.0, 38.8),
+            "performer-wide-delta": Perplexity(36.0, 37.0),
+            "dpfp-sum": Perplexity(37.7, 38.8),
+            "dpfp-delta": Perplexity(33.9, 35.0),
+        },
+        "medium": {
+            "transformer": Perplexity(27.9, 29.6),
+            "linear-sum": Perplexity(31.1, 33.0),
+            "linear-delta": Perplexity(29.7, 31.5),
+            "performer-sum": Perplexity(32.2, 33.8),
+            "performer-delta": Perplexity(30.0, 31.8),
+            "linear-delta-attnnorm": Perplexity(30.4, 32.1),
+            "linear-delta-attnnorm-nopos": Perplexity(29.2, 31.2),
+            "linear-delta-nopos": Perplexity(28.1, 31.1),
+            "linear-sum-nopos-carried": Perplexity(1600, 1600, at_least=True),
+            "linear-delta-nopos-carried": Perplexity(27.8, 29.4),
+            "transformer-xl": Perplexity(24.6, 25.5),
+        },
+    }
+)
+"""Tables 2-5 of the paper, WikiText-103."""

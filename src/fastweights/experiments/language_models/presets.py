@@ -1,0 +1,165 @@
+"""The language models of Tables 2-5 by name: a size and a model; `--set` changes anything about them.
+
+`small-linear-delta` is the small configuration with ELU+1 and the delta rule. `-attnnorm` adds attention normalisation,
+`-nopos` drops the positions, `-carried` keeps the memory from one segment to the next.
+"""
+
+from dataclasses import replace
+
+from fastweights.config import unknown
+from fastweights.data.text.corpus import PUBLIC, Corpus
+from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.experiments.records import Records
+from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap
+from fastweights.memory import AttentionNormalisation, NoNormalisation
+from fastweights.models.attention import (
+    AttentionConfig,
+    FastWeightAttentionConfig,
+    RelativeAttentionConfig,
+    SoftmaxAttentionConfig,
+)
+from fastweights.models.language_model import LanguageModelConfig
+from fastweights.training.config import TrainingConfig
+from fastweights.training.run import Run
+from fastweights.update_rules import DeltaRule, SumRule
+
+DATASETS = {"cpu": "wikitext-2", "small": "wikitext-103", "medium": "wikitext-103"}
+"""The text on which the models of each size are trained for the tables."""
+EVALUATIONS = 5
+"""Validations of a short run; the long ones of the paper have one every 4000 steps."""
+
+
+def _size(
+    model: LanguageModelConfig,
+    segment_length: int,
+    batch_size: int,
+    steps: int,
+    warmup_steps: int = 2000,
+    learning_rate: float = 2.5e-4,
+    test_stride: int = 1,
+) -> Run:
+    task = LanguageModellingConfig(model, segment_length=segment_length, test_stride=test_stride)
+    training = TrainingConfig(
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        warmup_steps=warmup_steps,
+        evaluate_every=min(4000, max(steps // EVALUATIONS, 1)),
+    )
+    return Run(task, training)
+
+
+def _model(model_dim: int, num_heads: int, num_layers: int, feed_forward_dim: int) -> LanguageModelConfig:
+    """A model for the 267,735 words of WikiText-103; another text fills in its own number."""
+    return LanguageModelConfig(267_735, model_dim, num_heads, num_layers, feed_forward_dim)
+
+
+SIZES: dict[str, Run] = {
+    "small": _size(_model(128, 8, 16, 2048), segment_length=256, batch_size=96, steps=500_000),
+    "medium": _size(_model(256, 8, 16, 2048), segment_length=384, batch_size=56, steps=400_000),
+    # Heads as in the small configuration, a quarter of its layers and of their width.
+    "cpu": _size(
+        replace(_model(128, 8, 4, 512), cutoffs=(1000, 4000, 12_000)),
+        segment_length=256,
+        batch_size=16,
+        steps=1250,
+        warmup_steps=100,
+        learning_rate=1e-3,
+        test_stride=64,
+    ),
+}
+
+
+def _sum(feature_map: FeatureMap) -> FastWeightAttentionConfig:
+    """Linear Transformers divide by z·q (Eq. 19) and do not normalise keys; the delta rule does the opposite."""
+    return FastWeightAttentionConfig(feature_map, SumRule(), NoNormalisation(), AttentionNormalisation())
+
+
+def _delta(
+    feature_map: FeatureMap, attention_normalisation: AttentionNormalisation | None = None
+) -> FastWeightAttentionConfig:
+    return FastWeightAttentionConfig(feature_map, DeltaRule(), attention_normalisation=attention_normalisation)
+
+
+def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
+    """Every model of the tables: its attention, whether it has positions, and whether its memory is carried on."""
+    assert isinstance(size.task, LanguageModellingConfig)
+    key_dim = size.task.model.model_dim // size.task.model.num_heads
+    linear, dpfp = EluPlusOne(), DPFP(nu=1)
+    # The Performer of Table 2 has as many features as keys have components, that of Table 5 twice as many.
+    performer, wide = Favor(num_features=key_dim // 2), Favor(num_features=key_dim)
+    normalised = AttentionNormalisation()
+    return {
+        "transformer": (SoftmaxAttentionConfig(), True, False),
+        "transformer-xl": (RelativeAttentionConfig(size.task.segment_length), False, True),
+        "linear-sum": (_sum(linear), True, False),
+        "linear-sum-nopos-carried": (_sum(linear), False, True),
+        "linear-delta": (_delta(linear), True, False),
+        "linear-delta-nopos": (_delta(linear), False, False),
+        "linear-delta-nopos-carried": (_delta(linear), False, True),
+        "linear-delta-attnnorm": (_delta(linear, normalised), True, False),
+        "linear-delta-attnnorm-nopos": (_delta(linear, normalised), False, False),
+        "performer-sum": (_sum(performer), True, False),
+        "performer-delta": (_delta(performer), True, False),
+        "performer-wide-sum": (_sum(wide), True, False),
+        "performer-wide-delta": (_delta(wide), True, False),
+        "dpfp-sum": (_sum(dpfp), True, False),
+        "dpfp-delta": (_delta(dpfp), True, False),
+        "dpfp-delta-nopos-carried": (_delta(dpfp), False, True),
+    }
+
+
+def _presets() -> dict[str, Run]:
+    presets = {}
+    for size_name, size in SIZES.items():
+        assert isinstance(size.task, LanguageModellingConfig)
+        for name, (attention, positions, carried) in _models(size).items():
+            model = replace(size.task.model, attention=attention, positions=positions)
+            training = size.training
+            if name == "transformer-xl" and size_name != "cpu":
+                # The published run had half the steps and half the warm-up of the others.
+                training = replace(training, steps=training.steps // 2, warmup_steps=training.warmup_steps // 2)
+            task = replace(size.task, model=model, carry_state=carried)
+            presets[f"{size_name}-{name}"] = Run(task, training, preset=f"{size_name}-{name}")
+    return presets
+
+
+PRESETS: dict[str, Run] = _presets()
+
+
+def preset(name: str) -> Run:
+    """A preset by its name; `for_corpus` fills in what depends on the text."""
+    if name not in PRESETS:
+        raise ValueError(f"preset: {unknown('name', name, PRESETS)}")
+    return PRESETS[name]
+
+
+def for_text(run: Run, vocabulary_size: int, text: str) -> Run:
+    """A preset for the text of this digest."""
+    assert isinstance(run.task, LanguageModellingConfig)
+    model = replace(run.task.model, vocabulary_size=vocabulary_size)
+    return replace(run, task=replace(run.task, model=model, text=text))
+
+
+def for_corpus(run: Run, corpus: Corpus) -> Run:
+    """A preset for this text."""
+    return for_text(run, len(corpus.vocabulary), corpus.digest)
+
+
+def is_unchanged(run: Run) -> bool:
+    """True if a run follows its preset exactly, on the text that the tables are about."""
+    if run.preset not in PRESETS or not isinstance(run.task, LanguageModellingConfig):
+        return False
+    words = PUBLIC[DATASETS[size_of(run)]].vocabulary_size
+    return run == for_text(PRESETS[run.preset], words, run.task.text)
+
+
+def size_of(run: Run) -> str:
+    """cpu, small or medium."""
+    return run.preset.partition("-")[0]
+
+
+def summary(records: Records) -> str:
+    """How many records there are, in words."""
+    count = sum(isinstance(run.task, LanguageModellingConfig) for run in records)
+    return f"{count} records of language models"

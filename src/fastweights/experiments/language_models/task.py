@@ -1,0 +1,160 @@
+"""Training a language model: segments, the loss of the next token, carried memory, perplexity (Sec. 6.3, App. E)."""
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from typing_extensions import override
+
+from fastweights.data.text.corpus import Corpus
+from fastweights.data.text.segments import Segment, SegmentStream
+from fastweights.evaluation import perplexity
+from fastweights.evaluation.perplexity import CarriedState, Context, Score, perplexity_of
+from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.files import Json
+from fastweights.models.language_model import LanguageModel
+from fastweights.runs.display import Display
+from fastweights.runs.record import rounded
+from fastweights.training.carried_state import States
+from fastweights.training.config import TrainingConfig
+from fastweights.training.execute import load_model_of
+from fastweights.training.random_numbers import seed_for
+from fastweights.training.task import Evaluation, Interrupted, Share, Task
+
+SPANS = (1, 4, 16, 64, 256)
+"""Segments after which the memory of a model with carried memory is reset, to see how far back it helps."""
+
+
+class LanguageModelTask(Task[Segment]):
+    """L = -1/(b t) Σ log p(x_{i+1} | x_1 … x_i), the memory carried from segment to segment if the task says so."""
+
+    def __init__(
+        self, config: LanguageModellingConfig, training: TrainingConfig, corpus: Corpus, source: str | None = None
+    ) -> None:
+        if (config.model.vocabulary_size, config.text) != (len(corpus.vocabulary), corpus.digest):
+            raise ValueError("run: it is that of another text or vocabulary")
+        self.config, self.training, self.corpus, self.source = config, training, corpus, source
+        self.unit = corpus.vocabulary.splitter.unit
+        length, shuffle = config.segment_length, config.shuffle
+        self.stream = SegmentStream(corpus.train, training.batch_size, length, shuffle, training.seed)
+        if len(corpus.valid) < 2:
+            raise ValueError(
+                f"valid: a text of {len(corpus.valid)} {self.unit} has nothing to predict; expected at least 2"
+            )
+
+    @override
+    def build(self) -> LanguageModel:
+        torch.manual_seed(seed_for("model", self.training.seed))
+        model = LanguageModel(self.config.model).eval()
+        with torch.no_grad(), self.training.autocast(torch.device("cpu")):
+            model(torch.zeros(1, 1, dtype=torch.int64))
+        states = self.initial_states(model, 1)
+        if states is not None and any(state.grows for state in states):
+            raise ValueError("carry_state: softmax attention keeps every step, its state would grow without bound")
+        return model
+
+    @override
+    def batch(self, step: int, share: Share) -> Segment:
+        return self.stream.at(step, share.of(self.training.batch_size))
+
+    @override
+    def loss(self, model: nn.Module, batch: Segment, states: States | None) -> tuple[Tensor, States | None]:
+        assert isinstance(model, LanguageModel)
+        device = next(model.parameters()).device
+        carry = self.config.carry_state
+        hidden, after = model(batch.inputs.to(device), states if carry and not batch.first else None)
+        loss = model.losses(hidden, batch.targets.to(device)).mean()
+        return loss, [state.detach().clone() for state in after] if carry else None
+
+    @override
+    def evaluate(self, model: nn.Module, step: int, interrupted: Interrupted) -> Evaluation | None:
+        score = self._score(model, "valid", self.config.validation, interrupted=interrupted)
+        return None if score is None else Evaluation(score.loss, {"valid_loss": score.loss})
+
+    @override
+    def rows(self, step: int, share: Share) -> Sequence[int]:
+        columns = share.of(self.training.batch_size)
+        return range(columns.start, columns.stop)
+
+    @override
+    def starts_anew(self, step: int) -> bool:
+        return not self.config.carry_state or step % self.stream.segments == 0
+
+    @override
+    def initial_states(self, model: nn.Module, rows: int) -> States | None:
+        if not self.config.carry_state:
+            return None
+        assert isinstance(model, LanguageModel)
+        return model.initial_states(rows)
+
+    @override
+    def epoch(self, step: int) -> int:
+        return step // self.stream.segments
+
+    @override
+    def place(self, step: int) -> str:
+        return f"step {step + 1} (epoch {self.epoch(step)}, segment {step % self.stream.segments})"
+
+    @override
+    def units(self, step: int) -> int:
+        return self.training.batch_size * self.config.segment_length
+
+    @override
+    def shown(self, loss: float) -> dict[str, float]:
+        return {"perplexity": perplexity_of(loss)}
+
+    @override
+    def summary(self, evaluations: Sequence[Json]) -> Json:
+        best = min((line["valid_loss"] for line in evaluations if line.get("valid_loss") is not None), default=None)
+        perplexity = None if best is None else perplexity_of(best)
+        return {"valid_perplexity": perplexity, "validation": str(self.config.validation)}
+
+    @override
+    def measure(self, folder: Path, device: torch.device, display: Display) -> Json:
+        """Losses of the best checkpoint on valid and test, with the context that the model was trained with."""
+        model = LanguageModel(self.config.model)
+        checkpoint = load_model_of(folder, model)
+        model.to(device)
+        display.shows(self.unit, self.shown)
+        measured: Json = {"evaluated_step": checkpoint.step}
+
+        def score(split: str, context: Context) -> Score:
+            found = self._score(model, split, context, on_progress=display.count)
+            assert found is not None
+            display.say(f"{folder.name}: {split} perplexity {found.perplexity:.2f} ({context})")
+            return found
+
+        for split in ("valid", "test"):
+            measured[split] = rounded(asdict(score(split, self.config.measurement)))
+        if self.config.carry_state:
+            length = self.config.segment_length
+            contexts = [CarriedState(length, segments * length) for segments in SPANS]
+            measured["reach"] = {str(context.reach): rounded(score("valid", context).loss) for context in contexts}
+        return measured
+
+    @override
+    def files(self) -> dict[str, str]:
+        source = self.source
+        place = str(Path(source).resolve()) if source and Path(source).exists() else source
+        return {
+            "vocabulary.json": self.corpus.vocabulary.to_json(),
+            "source.json": json.dumps({"source": place}) + "\n",
+        }
+
+    def _score(
+        self,
+        model: nn.Module,
+        split: str,
+        context: Context,
+        interrupted: Interrupted = lambda: False,
+        on_progress: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Score | None:
+        assert isinstance(model, LanguageModel)
+        device = next(model.parameters()).device
+        tokens = self.corpus.split(split)
+        return perplexity.evaluate(
+            model, tokens, context, device=device, interrupted=interrupted, on_progress=on_progress
+        )

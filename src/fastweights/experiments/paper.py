@@ -1,0 +1,124 @@
+"""Everything that records say about the paper's experiments, as one report and as parts of other files."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from fastweights.experiments import shown_modules
+from fastweights.experiments.families import codec, family_modules, shown_module
+from fastweights.experiments.ledger import disagreements, ledger
+from fastweights.experiments.records import Records
+from fastweights.files import write_whole
+from fastweights.reporting.report import Report, Section, Table, fill_markers
+from fastweights.runs.display import duration, number
+from fastweights.runs.record import Record
+
+
+def paper_report(records: Records) -> Report:
+    """Figures and tables of the paper, its claims, where it disagrees with itself, and other runs if there are any."""
+    sections = [section(name, records) for name in shown_modules()]
+    sections.append(
+        Section(
+            "Commands",
+            ("What makes each figure and table, and what it cost.",),
+            tables=(commands_table(records),),
+        )
+    )
+    sections += [
+        Section(
+            "Claims of the paper",
+            (
+                "One rule decides each claim, for the published runs and for ours alike. The verdict is on "
+                "ours; where the paper's own runs say something else than its text, the fourth column "
+                "shows it.",
+            ),
+            tables=(ledger(records),),
+        ),
+        Section("Where text and logs disagree", tables=(disagreements(),)),
+    ]
+    if others := other_runs(records):
+        sections.append(Section("Other runs", tables=(others,)))
+    return Report(
+        "Linear Transformers as fast-weight memories: the paper's figures and tables",
+        (
+            "A memory of fixed size is written with pairs of keys and values and asked for one of them. "
+            "The first task asks how many pairs it holds apart, the second whether it can replace a value "
+            "by a newer one. Then such memories stand in for the attention of language models.",
+            f"Made from {origins(records)}.",
+        ),
+        tuple(sections),
+        "Made by `fastweights report` from records alone: no number on this page was typed by hand. The "
+        "published runs are those that the authors of the paper put beside their code.",
+    )
+
+
+def section(name: str, records: Records) -> Section:
+    """One figure or table of the paper."""
+    module = shown_module(name)
+    return Section(
+        module.TITLE,
+        (module.TEXT,),
+        module.drawings(records) if hasattr(module, "drawings") else (),
+        module.tables(records) if hasattr(module, "tables") else (),
+    )
+
+
+def origins(records: Records) -> str:
+    """What the report is made from, family by family, in words."""
+    counts = [module.summary(records) for module in family_modules("presets") if hasattr(module, "summary")]
+    return ", and from ".join(counts)
+
+
+def commands_table(records: Records) -> Table:
+    """For each figure and table its command, how many of its runs have a record, and the time they took."""
+    rows = []
+    for name in shown_modules():
+        module = shown_module(name)
+        found, wanted, quick = module.coverage(records)
+        rows.append(
+            (
+                module.TITLE.partition(":")[0],
+                f"`fastweights reproduce {name}{getattr(module, 'ARGUMENTS', '')}`",
+                f"{len(found)} of {wanted}" if wanted else "nothing to train",
+                duration(seconds(found)) if wanted else "–",
+                f"{quick} runs" if quick else "–",
+            )
+        )
+    columns = ("figure or table", "command", "runs with a record", "time on one core", "with `--quick`")
+    return Table("commands", "Runs that two figures or tables share are done once.", columns, tuple(rows))
+
+
+def seconds(records: Iterable[Record]) -> float:
+    """How long the runs took together, as far as their records tell."""
+    times = (record.result.get("seconds") for record in records)
+    return sum(float(time) for time in times if isinstance(time, int | float))
+
+
+def other_runs(records: Records) -> Table | None:
+    """Runs that are in none of the paper's figures and tables."""
+    shown = {id(record) for name in shown_modules() for record in shown_module(name).coverage(records).found}
+    rows = tuple(
+        (
+            run.slug,
+            number(record.result["best_loss"] if record.result["best_loss"] is not None else float("nan")),
+            str(record.result["steps"]),
+            str(record.result.get("stopped_because", "limit")),
+            codec().name(run).rpartition("-")[2],
+        )
+        for run, record in sorted(records.items(), key=lambda entry: codec().name(entry[0]))
+        if id(record) not in shown
+    )
+    return Table("other", "Runs of your own.", ("run", "best loss", "steps", "ended", "digest"), rows) if rows else None
+
+
+def update_files(report: Report, files: Iterable[Path]) -> None:
+    """Fill the marked places of Markdown files with the tables of the report."""
+    tables = {table.name: table.markdown() for section in report.sections for table in section.tables}
+    for path in files:
+        write_whole(path, fill_markers(path.read_text(encoding="utf-8"), tables))
+
+
+def save_figures(report: Report, folder: Path) -> None:
+    """Every figure of a report as PNG and SVG."""
+    for section in report.sections:
+        for drawing in section.drawings:
+            drawing.save(folder)

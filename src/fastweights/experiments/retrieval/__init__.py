@@ -1,0 +1,4 @@
+"""The synthetic retrieval experiments: how much a memory holds, and whether it can overwrite (Sec. 6.1, App. C)."""
+
+SHOWS = ("figure1", "figure2", "figure3", "figure4", "figure5")
+RUNS = ("capacity", "overwriting")

@@ -1,0 +1,72 @@
+"""The runs of the paper's synthetic experiments (Sec. 6.1, App. C)."""
+
+from fastweights.config import unknown
+from fastweights.data.retrieval import Setting
+from fastweights.experiments.records import Records
+from fastweights.experiments.retrieval.config import RetrievalConfig
+from fastweights.experiments.retrieval.evaluation import AS_WRITTEN, EvaluationProtocol
+from fastweights.experiments.retrieval.names import MODELS, RULES
+from fastweights.experiments.retrieval.reads import SoftmaxRead
+from fastweights.training.config import TrainingConfig
+from fastweights.training.run import Run
+from fastweights.training.stopping import Stopping
+from fastweights.update_rules import FastWeightMemoryRule
+
+USUAL_MODEL = "dpfp1"
+USUAL_RULE: dict[Setting, str] = {"capacity": "sum", "overwriting": "delta"}
+USUAL_SIZE = 20
+STOPPING = Stopping(target=0.001, patience=11)
+
+
+def preset(
+    setting: Setting,
+    model: str | None = None,
+    rule: str | None = None,
+    num_keys: int = USUAL_SIZE,
+    seed: int = 1,
+    protocol: EvaluationProtocol = AS_WRITTEN,
+) -> Run:
+    """A run of the paper's figures. Softmax attention has no update rule; a rule given for it is not used."""
+    model = model or USUAL_MODEL
+    if model not in MODELS:
+        raise ValueError(f"model: {unknown('name', model, MODELS)}")
+    feature_map, rule = MODELS[model], rule or USUAL_RULE[setting]
+    if feature_map is None:
+        return Run(
+            RetrievalConfig(setting, num_keys, SoftmaxRead(), protocol=protocol),
+            training(seed),
+            STOPPING,
+            preset=f"{setting}-{model}",
+        )
+    if rule not in RULES:
+        raise ValueError(f"rule: {unknown('name', rule, RULES)}")
+    attention = RULES[rule](feature_map)
+    slow = model == "tanh" and isinstance(attention.update_rule, FastWeightMemoryRule)
+    return Run(
+        RetrievalConfig(setting, num_keys, attention, protocol=protocol),
+        training(seed, learning_rate=1e-4, batch_size=128) if slow else training(seed),
+        STOPPING,
+        preset=f"{setting}-{model}-{rule}",
+    )
+
+
+def training(seed: int, learning_rate: float = 1e-3, batch_size: int = 32) -> TrainingConfig:
+    """Adam with a constant learning rate, evaluated every 100 steps."""
+    return TrainingConfig(
+        steps=100_000,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        schedule="constant",
+        warmup_steps=0,
+        clip_norm=None,
+        log_every=None,
+        evaluate_every=100,
+        seed=seed,
+    )
+
+
+def summary(records: Records) -> str:
+    """How many records there are and how many of the runs were solved, in words."""
+    found = [record for run, record in records.items() if isinstance(run.task, RetrievalConfig)]
+    solved = sum(record.result["stopped_because"] == "solved" for record in found)
+    return f"{len(found)} records of finished synthetic runs, {solved} of them solved to the stopping loss"

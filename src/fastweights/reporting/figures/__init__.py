@@ -1,1 +1,0 @@
-"""Figures in the paper's form, made from outcomes alone: one file per kind of figure."""

@@ -1,0 +1,1 @@
+"""Running anything, once for all: run folders, checkpoints, records, signals, displays, sweeps."""

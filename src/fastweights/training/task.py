@@ -1,0 +1,147 @@
+"""A task: the data, the model and the loss of one kind of experiment. Loop, checkpoints, sweeps and records are shared.
+
+A family of experiments has a configuration (`TaskConfig`), which opens its `Task`. Everything that a task draws or
+reads is a pure function of the seed and the step, so a killed run resumes to the same bits.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from fastweights.runs.display import Display
+from fastweights.training.carried_state import States
+from fastweights.training.config import TrainingConfig
+
+Batch = TypeVar("Batch")
+Json = dict[str, Any]
+Interrupted = Callable[[], bool]
+"""Returns True once the run should stop."""
+
+
+class Share(NamedTuple):
+    """One of `parts` equal shares of a batch: a process's, or one of its accumulation parts."""
+
+    part: int = 0
+    parts: int = 1
+
+    def of(self, rows: int) -> slice:
+        """The rows of a batch of so many rows that belong to this share."""
+        if rows % self.parts:
+            raise ValueError(
+                f"batch_size: {rows} rows cannot be shared by {self.parts} parts (processes × accumulation)"
+            )
+        each = rows // self.parts
+        return slice(self.part * each, (self.part + 1) * each)
+
+
+class Evaluation(NamedTuple):
+    """The loss that decides which step is best, and the named numbers of a line of metrics."""
+
+    loss: float
+    metrics: Mapping[str, float]
+
+
+class Task(ABC, Generic[Batch]):
+    """What is learned. Every method that takes a step counts steps from 0, unless it says otherwise."""
+
+    unit: str = "sequence"
+    """What speed is counted in."""
+
+    @abstractmethod
+    def build(self) -> nn.Module:
+        """The initial model, checked: what cannot be trained raises before a run claims its folder."""
+
+    @abstractmethod
+    def batch(self, step: int, share: Share) -> Batch:
+        """A share of the batch of a step."""
+
+    @abstractmethod
+    def loss(self, model: nn.Module, batch: Batch, states: States | None) -> tuple[Tensor, States | None]:
+        """The mean loss of a share and, if memories are carried on, the detached states after it."""
+
+    @abstractmethod
+    def evaluate(self, model: nn.Module, step: int, interrupted: Interrupted) -> Evaluation | None:
+        """Evaluate the model after `step` updates; None if it was interrupted."""
+
+    def rows(self, step: int, share: Share) -> Sequence[int]:
+        """The numbers of a share's rows in the whole batch: dropout masks follow from them."""
+        return (share.part,)
+
+    def starts_anew(self, step: int) -> bool:
+        """True if nothing is carried into a step, so that random features may be redrawn before it."""
+        return True
+
+    def initial_states(self, model: nn.Module, rows: int) -> States | None:
+        """Empty states of so many rows, for tasks that carry states; checkpoints are checked against them."""
+        return None
+
+    def epoch(self, step: int) -> int:
+        """How often the data has been seen before a step."""
+        return 0
+
+    def place(self, step: int) -> str:
+        """Where a step is, in words, for messages."""
+        return f"step {step + 1}"
+
+    @abstractmethod
+    def units(self, step: int) -> int:
+        """How many units a step processes, over all shares."""
+
+    def shown(self, loss: float) -> dict[str, float]:
+        """Other forms of a loss that people read, by name."""
+        return {}
+
+    def summary(self, evaluations: Sequence[Json]) -> Json:
+        """What the result of a run holds beside losses and steps, from the lines of metrics of its evaluations."""
+        return {}
+
+    def measure(self, folder: Path, device: torch.device, display: Display) -> Json:
+        """Measure the model of a finished run for the record."""
+        return {}
+
+    def files(self) -> dict[str, str]:
+        """Texts that a run keeps in its folder, such as a vocabulary, by file name."""
+        return {}
+
+
+@dataclass(frozen=True)
+class TaskConfig(ABC):
+    """Everything about a task that decides the numbers of a run; each family of experiments has one."""
+
+    threads: ClassVar[int | None] = None
+    """Threads that a run must use, so that sums are added in the same order everywhere; None for any number."""
+    keeps_model: ClassVar[bool] = True
+    """False for tasks of which only the curve is wanted: their checkpoints are removed when the run is done."""
+    moved: ClassVar[Mapping[str, str]] = {}
+    """Paths of fields as earlier versions had them, with their place in a run: old files and --set accept them."""
+    implied: ClassVar[Mapping[str, Any]] = {}
+    """What runs of earlier versions did without having a field for it, by the path of today's field."""
+
+    @abstractmethod
+    def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:
+        """The task, with its data from a folder, a file or a name."""
+
+    def empty_model(self) -> nn.Module:
+        """The model without its weights, for tasks whose models are used after training."""
+        raise ValueError(f"{type(self).__name__}: runs of this task keep no model")
+
+    @property
+    def slug(self) -> str:
+        """A readable name of a run's task; empty if the name of the preset says it."""
+        return ""
+
+    def check_result(self, result: Json) -> None:  # noqa: B027  not every task has something to check
+        """Raise a ValueError if a record's result holds something else than what tables and figures need."""
+
+    def is_measured(self, result: Json) -> bool:
+        """False if a record's result lacks what `Task.measure` adds, as that of a run outside a sweep does."""
+        return True
+
+    def cost(self, training: TrainingConfig) -> float:
+        """About how long a run takes, in no particular unit: sweeps start long runs first."""
+        return float(training.steps)

@@ -1,0 +1,117 @@
+"""`fastweights evaluate`: the perplexity of a trained model, in every context, kept in the folder of the run."""
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastweights.cli import evaluate as command
+from fastweights.cli.evaluate import EvaluateOptions
+from fastweights.cli.train import train
+from fastweights.data.text.corpus import open_corpus
+from fastweights.evaluation.perplexity import Score
+from fastweights.experiments.language_models.saved import vocabulary_of
+from tiny_language_model import TINY
+from tiny_language_model import train_options as options
+
+evaluate = command.evaluate
+
+
+def asked(text: Path, **changes: Any) -> EvaluateOptions:
+    return replace(EvaluateOptions(text.parent / "run", cache=text.parent / "cache", device="cpu"), **changes)
+
+
+@pytest.mark.parametrize("tokens", ["words", "characters", "bpe"])
+def test_the_perplexity_is_said_and_kept(text: Path, tokens: str, capsys: pytest.CaptureFixture[str]) -> None:
+    train(options(text, tokens=tokens, vocabulary_size=300 if tokens == "bpe" else None))
+    evaluate(asked(text))
+    line = json.loads((text.parent / "run" / "evaluations.jsonl").read_text())
+    assert line["context"] == "sliding window of 8, stride 1 (as in the paper)"
+    assert line["perplexity"] == pytest.approx(math.exp(line["loss"]))
+    assert f"test perplexity {line['perplexity']:.2f} per " in capsys.readouterr().out
+    corpus = open_corpus(text, vocabulary_of(text.parent / "run").splitter, text.parent / "cache")
+    assert line["tokens"] == len(corpus.test) - 1
+
+
+def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="not the folder of a run"):
+        evaluate(EvaluateOptions(tmp_path))
+
+
+@pytest.mark.parametrize("content", ['{"source": null}', "{}", None])
+def test_a_run_that_does_not_know_its_text_asks_for_it(text: Path, content: str | None) -> None:
+    train(options(text))
+    file = text.parent / "run" / "source.json"
+    file.unlink() if content is None else file.write_text(content, encoding="utf-8")
+    with pytest.raises(ValueError, match="does not say where its text is; give it as --data"):
+        evaluate(asked(text))
+    evaluate(asked(text, data=str(text)))
+
+
+def test_a_score_that_cannot_be_kept_is_still_shown(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(options(text))
+    (text.parent / "run" / "evaluations.jsonl").mkdir()
+    capsys.readouterr()
+    evaluate(asked(text))
+    said, warned = capsys.readouterr()
+    assert "test perplexity" in said
+    assert warned.startswith("warning: ")
+    assert "evaluations.jsonl: could not be written (Is a directory)" in warned
+
+
+def test_a_loss_that_is_no_number_is_an_error_and_never_written(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(options(text))
+    nothing = (Score(math.nan, 8, "any"), 4)
+    monkeypatch.setattr(command, "score_of", lambda *given: nothing)
+    with pytest.raises(FloatingPointError, match="run: the loss on the valid text is nan"):
+        evaluate(asked(text, split="valid"))
+    assert not (text.parent / "run" / "evaluations.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"limit": -5}, "limit: expected at least 2 tokens, got -5"),
+        ({"limit": 0}, "limit: expected at least 2 tokens, got 0"),
+        ({"length": 0}, "length and batch_size: expected at least 1, got 0"),
+        ({"context": "carried", "stride": 2}, "stride: only a sliding window has one, not carried context"),
+        ({"context": "segments", "stride": 2}, "stride: only a sliding window has one, not segments context"),
+    ],
+)
+def test_what_an_evaluation_cannot_mean_is_refused(text: Path, change: dict[str, Any], message: str) -> None:
+    train(options(text))
+    with pytest.raises(ValueError, match=message):
+        evaluate(asked(text, **change))
+    assert not (text.parent / "run" / "evaluations.jsonl").exists()
+
+
+def test_a_run_on_another_text_is_not_evaluated(text: Path) -> None:
+    train(options(text))
+    other = text.with_name("other.txt")
+    other.write_text("something else entirely\n" * 60)
+    with pytest.raises(ValueError, match="trained on another text"):
+        evaluate(asked(text, data=str(other)))
+
+
+def test_ways_of_giving_context(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(options(text, set=(*TINY, "training.carry_state=true", "model.positions=false")))
+    run = asked(text, split="valid")
+    for given, words in [
+        (run, "memory carried over the whole text, segments of 8"),
+        (replace(run, reach=24), "memory carried over stretches of 24, segments of 8"),
+        (replace(run, context="segments", length=5), "independent segments of 5"),
+        (replace(run, context="sliding", stride=4), "sliding window of 8, stride 4"),
+        (
+            replace(run, context="sliding", limit=20),
+            "sliding window of 8, stride 1 (as in the paper), first 20 tokens only",
+        ),
+    ]:
+        evaluate(given)
+        assert words in " ".join(capsys.readouterr().out.split())
+    lines = (text.parent / "run" / "evaluations.jsonl").read_text().splitlines()
+    assert [json.loads(line)["tokens"] for line in lines][-1] == 19
+    with pytest.raises(ValueError, match="reach: only a carried memory has one, not sliding context"):
+        evaluate(replace(run, context="sliding", reach=24))

@@ -1,0 +1,165 @@
+"""The command line as a user meets it."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import fastweights
+from command import run
+from fastweights.cli import COMMANDS, main
+from fastweights.feature_maps import FEATURE_MAPS
+from fastweights.memory import NORMALISATIONS
+from fastweights.update_rules import UPDATE_RULES
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["demo", "--help"], ["--version"], ["dmeo"], ["list", "--no"]])
+def test_help_and_mistakes_do_not_wait_for_torch(arguments: list[str]) -> None:
+    program = (
+        "import sys\nfrom fastweights.cli import main\n"
+        f"try:\n    main({arguments!r})\nexcept SystemExit:\n    pass\n"
+        "assert 'torch' not in sys.modules and 'matplotlib' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
+
+
+def test_help_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output, _ = run(["--help"], capsys)
+    assert code == 0
+    assert all(name in output for name in COMMANDS)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_explains_itself(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, output, _ = run([command, "--help"], capsys)
+    assert code == 0
+    assert f"usage: fastweights {command}" in output
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--version"], capsys) == (0, f"fastweights {fastweights.__version__}\n", "")
+
+
+def test_the_installed_command_runs() -> None:
+    command = Path(sys.executable).with_name("fastweights")
+    output = subprocess.run([command, "--version"], check=True, capture_output=True, text=True).stdout
+    assert output == f"fastweights {fastweights.__version__}\n"
+
+
+@pytest.mark.parametrize(("typed", "meant"), [("dmeo", "demo"), ("doktor", "doctor"), ("lst", "list")])
+def test_a_misspelled_command_gets_a_suggestion(typed: str, meant: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code, output, error = run([typed], capsys)
+    assert (code, output) == (2, "")
+    assert error.count("\n") == 1
+    assert f"{typed!r}; did you mean {meant!r}?" in error
+
+
+def test_an_unknown_command_gets_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = run(["xyzzy"], capsys)
+    assert code == 2
+    assert "did you mean" not in error
+    assert error.endswith(f"possible: {', '.join(COMMANDS)}\n")
+
+
+def test_no_command_gets_the_list(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = run([], capsys)
+    assert code == 2
+    assert all(name in error for name in COMMANDS)
+
+
+def test_a_misspelled_option_gets_a_suggestion(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output, error = run(["demo", "--oot", "x"], capsys)
+    assert (code, output) == (2, "")
+    assert "--oot" in error
+    assert "--out PATH" in error
+
+
+def test_list_shows_every_component_with_its_place_in_the_paper(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output, _ = run(["list"], capsys)
+    assert code == 0
+    rows = {line.split()[0]: line for line in output.splitlines() if len(line.split()) > 2}
+    classes = [*FEATURE_MAPS.items(), *UPDATE_RULES.items(), *NORMALISATIONS.items()]
+    for name, component in classes:
+        assert component.__name__ in output
+        assert vars(component)["equations"] in output, name
+    assert re.search(r"DPFP\(nu=1\).*φ\(x\) = .*33-37", rows["dpfp"])
+    assert re.search(r"W ← W \+ β \(v - W k\) ⊗ k +20-25 +any backend", rows["delta"])
+    assert "step by step" in rows["programmer"]
+    assert "19, 26-28" in rows["attention"]
+
+
+def test_doctor_says_what_is_there_and_what_is_taken(capsys: pytest.CaptureFixture[str]) -> None:
+    code, output, _ = run(["doctor"], capsys)
+    assert code == 0
+    for name in ("python", "torch", "numpy", "safetensors", "fastweights", "processor", "threads"):
+        assert name in output
+    for name, status in fastweights.backends().items():
+        expected = f"{name} +available" if status.available else f"{name} +missing +{re.escape(status.reason)}"
+        assert re.search(expected, output), name
+    assert output.count("auto takes it for") >= 1
+
+
+@pytest.mark.slow
+def test_demo_shows_the_stale_value_and_makes_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "new" / "folder"
+    code, output, _ = run(["demo", "--out", str(folder)], capsys)
+    assert code == 0
+    assert re.search(r"blue +drop +fish +drop \+ fish \(.*\) +fish \(0% off\)", output)
+    assert str(folder / "memory.png") in output
+    assert (folder / "memory.png").read_bytes().startswith(b"\x89PNG")
+    assert f"The report is in {folder / 'report.html'}" in output
+    page = (folder / "report.html").read_text(encoding="utf-8")
+    assert page.count("data:image/") == 3
+    assert re.search(r"outperforms all other variants.* holds", output)
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError("nu must be\nat least 1"), OSError("disk full"), FloatingPointError("overflow")]
+)
+def test_a_users_mistake_is_one_line(
+    error: Exception, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setitem(COMMANDS, "doctor", fail)
+    code, output, message = run(["doctor"], capsys)
+    assert (code, output) == (1, "")
+    assert message == "error: " + str(error).replace("\n", " ") + "\n"
+
+
+def test_an_error_of_the_program_itself_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    monkeypatch.setitem(COMMANDS, "doctor", fail)
+    with pytest.raises(RuntimeError, match="a bug"):
+        main(["doctor"])
+
+
+def test_a_traceback_can_be_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ValueError("where from?")
+
+    monkeypatch.setitem(COMMANDS, "doctor", fail)
+    monkeypatch.setenv("FASTWEIGHTS_TRACEBACK", "1")
+    with pytest.raises(ValueError, match="where from"):
+        main(["doctor"])
+
+
+def test_a_folder_that_is_a_file_is_one_clear_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    taken = tmp_path / "taken"
+    taken.write_text("")
+    code, _, error = run(["demo", "--out", str(taken)], capsys)
+    assert code == 1
+    assert error == f"error: {taken}: expected a folder, this is a file\n"
+
+
+def test_interrupting_is_quiet(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setitem(COMMANDS, "doctor", interrupt)
+    assert run(["doctor"], capsys) == (130, "", "interrupted\n")

@@ -1,0 +1,109 @@
+"""Continuing a text."""
+
+import math
+from collections import Counter
+from itertools import islice
+
+import pytest
+import torch
+
+from fastweights.evaluation.sampling import Sampling, generate
+from fastweights.memory import FastWeightState
+from fastweights.models.attention import FastWeightAttentionConfig, RelativeAttentionConfig, SoftmaxAttentionConfig
+from fastweights.models.language_model import LanguageModel, LanguageModelConfig
+
+PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
+
+
+def model_with(
+    attention: FastWeightAttentionConfig | SoftmaxAttentionConfig | RelativeAttentionConfig,
+) -> LanguageModel:
+    torch.manual_seed(2)
+    model = LanguageModel(LanguageModelConfig(20, 8, 2, 2, 16, attention, positions=False, cutoffs=(12,))).double()
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.6)
+    return model
+
+
+@pytest.mark.parametrize(
+    "attention", [FastWeightAttentionConfig(), SoftmaxAttentionConfig(), RelativeAttentionConfig(memory_length=500)]
+)
+@pytest.mark.parametrize("prompt", [PROMPT[:1], PROMPT, PROMPT * 150])
+def test_greedy_words_are_those_of_the_whole_text(
+    attention: FastWeightAttentionConfig | SoftmaxAttentionConfig | RelativeAttentionConfig, prompt: list[int]
+) -> None:
+    if isinstance(attention, RelativeAttentionConfig) and len(prompt) > 400:
+        pytest.skip("it forgets what is further back than its memory")
+    model = model_with(attention).eval()
+    text = list(prompt)
+    with torch.no_grad():
+        for _ in range(10):
+            text.append(int(model.log_probabilities(model(torch.tensor([text]))[0])[0, -1].argmax()))
+    assert list(islice(generate(model, prompt, Sampling(temperature=0)), 10)) == text[len(prompt) :]
+
+
+def test_the_state_does_not_grow() -> None:
+    model, sizes = model_with(FastWeightAttentionConfig()), set()
+    model.blocks[0].register_forward_hook(lambda module, given, result: sizes.add(result[1].weights.shape))
+    list(islice(generate(model, PROMPT * 200), 20))
+    assert len(sizes) == 1
+    assert isinstance(model(torch.tensor([PROMPT]))[1][0], FastWeightState)
+
+
+def test_a_seed_repeats_and_another_does_not() -> None:
+    model = model_with(FastWeightAttentionConfig())
+    drawn = [tuple(islice(generate(model, PROMPT, Sampling(seed=seed)), 30)) for seed in (1, 1, 2)]
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def draws(sampling: Sampling, probabilities: list[float], count: int = 4000) -> Counter[int]:
+    generator = torch.Generator().manual_seed(0)
+    scores = torch.tensor(probabilities).log()
+    return Counter(sampling.choose(scores, generator) for _ in range(count))
+
+
+def test_temperature_raises_the_probabilities_to_a_power() -> None:
+    found = draws(Sampling(temperature=0.5), [0.2, 0.5, 0.3])
+    squares = [0.04, 0.25, 0.09]
+    for word, square in enumerate(squares):
+        assert found[word] / 4000 == pytest.approx(square / sum(squares), abs=0.03)
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-310, 5e-324])
+def test_tiny_temperatures_take_the_likeliest(temperature: float) -> None:
+    assert set(draws(Sampling(temperature), [0.2, 0.5, 0.3, 0.0], 20)) == {1}
+    assert set(draws(Sampling(temperature, top_k=2), [0.4, 0.2, 0.4], 50)) == {0, 2}
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("scores", [[0.0, math.nan], [0.0, math.inf], [-math.inf, -math.inf]])
+def test_what_is_no_probability_is_refused(scores: list[float], temperature: float) -> None:
+    with pytest.raises(FloatingPointError, match="the model's probabilities are not finite"):
+        Sampling(temperature).choose(torch.tensor(scores), torch.Generator())
+
+
+def test_top_k_and_top_p_leave_out_the_unlikely() -> None:
+    assert set(draws(Sampling(top_k=2), [0.1, 0.4, 0.2, 0.3])) == {1, 3}
+    assert set(draws(Sampling(top_p=0.65), [0.1, 0.4, 0.2, 0.3])) == {1, 3}
+    assert set(draws(Sampling(top_p=0.75), [0.1, 0.4, 0.2, 0.3])) == {1, 2, 3}
+    assert set(draws(Sampling(top_p=0.01), [0.1, 0.4, 0.2, 0.3])) == {1}
+    assert set(draws(Sampling(top_k=3, top_p=0.5), [0.1, 0.4, 0.2, 0.3])) == {1, 3}
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"temperature": -1.0}, "temperature"),
+        ({"top_k": -1}, "top_k"),
+        ({"top_p": 0.0}, "top_p"),
+        ({"top_p": 1.1}, "top_p"),
+    ],
+)
+def test_impossible_sampling_is_refused(options: dict[str, float], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Sampling(**options)  # type: ignore[arg-type]
+
+
+def test_an_empty_prompt_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one token"):
+        next(generate(model_with(FastWeightAttentionConfig()), []))

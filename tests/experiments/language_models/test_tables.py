@@ -1,0 +1,88 @@
+"""Tables 2-5: what they train, what remains of it, and how perplexities are shown."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fastweights.cli.reproduce import train
+from fastweights.data.text.corpus import Corpus
+from fastweights.experiments.families import codec, shown_module
+from fastweights.experiments.language_models import table2, table3, table4, table5
+from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity
+from fastweights.experiments.language_models.presets import PRESETS, for_corpus, for_text
+from fastweights.experiments.options import ReproduceOptions
+from fastweights.experiments.paper import paper_report
+from fastweights.experiments.records import load
+from fastweights.runs.record import Record
+
+TABLES = {"table2": table2.TABLE, "table3": table3.TABLE, "table4": table4.TABLE, "table5": table5.TABLE}
+
+
+def test_every_model_of_every_table_is_a_preset() -> None:
+    for name, table in TABLES.items():
+        assert table.name == name
+        for scale in ("cpu", "paper"):
+            assert set(table.presets(scale)) <= set(PRESETS)
+        for size in table.sizes:
+            assert all(PAPER.get(size, model) is not None for model in table.models.values())
+    assert TABLES["table2"].presets("paper")[5] == "medium-transformer"
+    task = PRESETS["cpu-linear-delta-nopos-carried"].task
+    assert isinstance(task, LanguageModellingConfig)
+    assert not task.model.positions
+
+
+def test_tables_are_trained_and_shown(text: Path, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    train(("table4", "table3"), ReproduceOptions(data=str(text), device="cpu"), results)
+    records = load(results)
+    assert len(records) == 7
+    contexts = {record.result["valid"]["context"] for record in records.values()}
+    assert contexts == {"memory carried over the whole text, segments of 8", "sliding window of 8, stride 3"}
+    table = shown_module("table4").tables(records)[0]
+    assert table.columns[-2:] == ("valid, ours, cpu, WikiText-2", "test, ours, cpu, WikiText-2")
+    assert table.rows[2][:4] == ("Transformer-XL", "–", "24.6", "25.5")
+    assert all(float(cell) > 1 for row in table.rows for cell in row[-2:])
+    html = paper_report(records).html()
+    assert "7 records of language models" in html
+    assert "4 of 4" in html
+
+
+def test_models_are_trained_side_by_side_if_jobs_are_asked_for(text: Path, tmp_path: Path, corpus: Corpus) -> None:
+    results = tmp_path / "results"
+    train(("table4",), ReproduceOptions(data=str(text), device="cpu", jobs=2), results)
+    assert set(load(results)) == {for_corpus(PRESETS[name], corpus) for name in table4.TABLE.presets()}
+
+
+def test_another_text_is_refused_before_any_training(text: Path, tmp_path: Path) -> None:
+    (tmp_path / "other.txt").write_text("one more word than before\n" * 100, encoding="utf-8")
+    with pytest.raises(ValueError, match=r"other.txt: this text has \d+ words; tables .* are about wikitext-2"):
+        train(("table2",), ReproduceOptions(data=str(tmp_path / "other.txt"), device="cpu"), tmp_path / "results")
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize("options", [ReproduceOptions(quick=True), ReproduceOptions(seeds=(1,))])
+def test_what_only_figures_have_is_refused(options: ReproduceOptions) -> None:
+    with pytest.raises(ValueError, match="--quick and --seeds are for figures"):
+        table2.runs(options)
+
+
+def test_perplexities_stand_beside_those_of_the_paper() -> None:
+    ours = Perplexities({"cpu": {"linear-sum-nopos-carried": Perplexity.of_losses(math.log(250.04), None)}})
+    table = TABLES["table4"].table(ours)
+    assert table.rows[0] == ("Linear", "sum", "> 1600", "> 1600", "250.0", "infinite")
+    assert table.rows[1] == ("Linear", "delta", "27.8", "29.4", "–", "–")
+    assert TABLES["table4"].table(Perplexities()).markdown() == "(no runs yet)"
+
+
+def test_a_run_of_ones_own_is_not_taken_for_one_of_the_table() -> None:
+    run = for_text(PRESETS["cpu-linear-delta"], 33_278, "some text")
+    score: dict[str, Any] = {"loss": 5.0, "tokens": 10, "context": ""}
+    record = Record({}, {"best_loss": 5.0, "last_loss": 5.0, "steps": 1, "valid": score, "test": score}, {}, {})
+    assert len(table2.coverage({run: record}).found) == 1
+    for change in ("training.steps=7", "model.num_layers=2", "segment_length=128"):
+        other = codec().changed(run, [change])
+        assert table2.coverage({other: record}).found == []
+        assert table2.tables({other: record})[0].rows == ()

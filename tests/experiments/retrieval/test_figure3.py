@@ -1,0 +1,34 @@
+"""Figure 3: three seeds of each variant, and what each reached."""
+
+from fastweights.experiments.options import ReproduceOptions
+from fastweights.experiments.retrieval import figure3
+from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
+from fastweights.experiments.retrieval.presets import preset
+from retrieval_records import record
+
+
+def test_it_has_three_seeds_of_each_variant() -> None:
+    runs = figure3.runs()
+    assert len(runs) == 18
+    assert {run.training.seed for run in runs} == {1, 2, 3}
+    tanh = [run for run in runs if "tanh" in run.slug]
+    assert {(run.training.learning_rate, run.training.batch_size) for run in tanh} == {(1e-4, 128)}
+
+
+def test_quick_runs_are_few_and_other_seeds_can_be_asked_for() -> None:
+    assert 0 < len(figure3.runs(ReproduceOptions(quick=True))) < len(figure3.runs())
+    assert {run.training.seed for run in figure3.runs(ReproduceOptions(seeds=(4, 5)))} == {4, 5}
+
+
+def test_the_table_has_the_median_of_the_seeds_under_both_lengths() -> None:
+    losses = {1: (0.5, 0.7), 2: (0.2, 0.3), 3: (0.3, 0.9)}
+    runs = {seed: preset("overwriting", "dpfp1", "sum", 20, seed, AS_PUBLISHED) for seed in losses}
+    (row,) = figure3.tables({runs[seed]: record(runs[seed], *losses[seed]) for seed in losses})[0].rows
+    assert row[0] == "DPFP-1, sum rule"
+    assert row[2:4] == ("0.300", "0.700")
+    assert row[-1] == "200, 200, 200"
+
+
+def test_other_sizes_are_not_shown() -> None:
+    other = preset("overwriting", "dpfp1", "sum", 40, 1, AS_PUBLISHED)
+    assert figure3.tables({other: record(other)})[0].rows == ()
