@@ -74,6 +74,7 @@ PUBLIC = {
         "SinusoidalPositions",
         "SoftmaxAttention",
     ],
+    "experiments.load": ["load_run"],
 }
 NAMES = [(package, name) for package, names in PUBLIC.items() for name in names]
 

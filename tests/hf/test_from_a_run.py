@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from fastweights.cli.language_model import train
-from fastweights.cli.options import TrainOptions
 
-from fastweights.experiments.language_models.task import load_run
+from fastweights import load_run
+from fastweights.cli.train import TrainOptions, train
 from fastweights.hf import FastWeightForCausalLM
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "language_models.md"
@@ -23,7 +22,16 @@ def run(tmp_path: Path) -> Path:
     text, path = tmp_path / "book.txt", tmp_path / "runs" / "dpfp"
     text.write_text("The history of the cat is the history of the mat\n" * 40, encoding="utf-8")
     changes = (*(f"model.{change}" for change in SIZE), *(f"training.{change}" for change in LENGTH))
-    train(TrainOptions("cpu-dpfp-delta", str(text), path, set=changes, cache=tmp_path / "cache", device="cpu"))
+    options = TrainOptions(
+        "cpu-dpfp-delta",
+        str(text),
+        path,
+        set=changes,
+        cache=tmp_path / "cache",
+        device="cpu",
+        results=tmp_path / "results",
+    )
+    train(options)
     return path
 
 

@@ -41,3 +41,14 @@ def test_the_initial_state_of_a_block_is_that_of_its_attention() -> None:
     assert state.weights.shape == (3, 2, 4, 8)
     assert state.weights.dtype == torch.float64
     assert state.steps.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("pre_norm", [True, False])
+def test_a_block_hands_boundaries_on(pre_norm: bool) -> None:
+    block = Block(8, FastWeightAttention(8, 2), FeedForward(8, 16), pre_norm=pre_norm).eval()
+    x, begins = torch.randn(1, 9, 8), torch.arange(9)[None] == 4
+    packed, after = block(x, boundaries=begins)
+    alone, state = block(x[:, 4:])
+    assert_close(packed[:, 4:], alone, rtol=1e-5, atol=2e-6)
+    assert_close(after.weights, state.weights, rtol=1e-5, atol=2e-6)
+    assert after.steps.tolist() == [5]

@@ -33,3 +33,13 @@ def test_positions_of_a_model_in_bfloat16_are_rounded_once() -> None:
     x = torch.zeros(1, 2000, 6)
     exact = SinusoidalPositions(6)(x)
     assert torch.equal(SinusoidalPositions(6).bfloat16()(x.bfloat16()), exact.bfloat16())
+
+
+def test_positions_begin_anew_with_every_packed_sequence() -> None:
+    positions, x = SinusoidalPositions(6), torch.zeros(1, 7, 6)
+    whole, begins = positions(x), torch.tensor([[False, False, True, False, False, True, False]])
+    mask = torch.tensor([[True, True, True, False, True, True, True]])
+    packed = positions(x, torch.tensor([3]), mask, begins)
+    # Places 3 and 4 of a sequence that goes on, then 0, (padding), 1 of a second one, then 0, 1 of a third.
+    real = packed[:, mask[0]]
+    assert torch.equal(real, whole[:, [3, 4, 0, 1, 0, 1]])

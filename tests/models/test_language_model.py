@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from fastweights.experiments.language_models.presets import PRESETS, preset_named
+from fastweights.experiments.language_models.presets import PRESETS
 from fastweights.memory import AttentionNormalisation
 from fastweights.models.attention import (
     ATTENTIONS,
@@ -38,13 +38,14 @@ def tiny(attention: AttentionConfig, **changes: object) -> LanguageModel:
 )
 def test_sizes_of_the_paper(name: str, parameters: int) -> None:
     with torch.device("meta"):
-        model = LanguageModel(PRESETS[name].model)
+        model = PRESETS[name].task.empty_model()
     assert sum(p.numel() for p in model.parameters()) == parameters
 
 
 def test_every_preset_survives_as_data() -> None:
     for preset in PRESETS.values():
-        assert LanguageModelConfig.from_dict(preset.model.to_dict()) == preset.model
+        model = preset.task.model
+        assert LanguageModelConfig.from_dict(model.to_dict()) == model
 
 
 @pytest.mark.parametrize("name", sorted(ATTENTIONS))
@@ -98,7 +99,7 @@ def test_positions_can_be_left_out() -> None:
     ],
 )
 def test_bad_configurations_are_named(change: dict[str, object], complaint: str) -> None:
-    plain = {**PRESETS["cpu-linear-delta"].model.to_dict(), **change}
+    plain = {**PRESETS["cpu-linear-delta"].task.model.to_dict(), **change}
     with pytest.raises(ValueError, match=complaint):
         LanguageModelConfig.from_dict(plain)
 
@@ -127,11 +128,3 @@ def test_states_of_another_depth_are_refused() -> None:
     model = tiny(FastWeightAttentionConfig())
     with pytest.raises(ValueError, match="expected one for each of the 2 layers, got 1"):
         model(torch.zeros(1, 1, dtype=torch.int64), model.initial_states(1)[:1])
-
-
-def test_an_unknown_preset_says_how_names_are_made() -> None:
-    with pytest.raises(ValueError, match=r"unknown name .*did you mean cpu-linear-delta\? possible") as error:
-        preset_named("cpu-liner-delta")
-    assert len(str(error.value)) < 500
-    assert "small, medium, cpu followed by -transformer" in str(error.value)
-    assert preset_named("cpu-linear-delta") is PRESETS["cpu-linear-delta"]

@@ -1,28 +1,32 @@
-"""Loading what a run has trained."""
+"""Loading what a run has trained. Nothing heavy is imported before it is asked for."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch import nn
+if TYPE_CHECKING:
+    from torch import nn
 
-from fastweights.experiments.families import codec
-from fastweights.runs.checkpoint import Checkpoint
-from fastweights.runs.directory import RunDirectory
-from fastweights.training.execute import load_model_of
-from fastweights.training.run import Run
+    from fastweights.runs.checkpoint import Checkpoint
+    from fastweights.training.run import Run
 
 __all__ = ["load_run"]
 
 
-def load_run(path: Path | str, which: str = "best") -> tuple[nn.Module, Run, Checkpoint]:
+def load_run(path: Path | str, which: str = "best") -> "tuple[nn.Module, Run, Checkpoint]":
     """The model of a run as it was at its best validation (`best`) or at its newest checkpoint (`newest`)."""
+    from fastweights.training.execute import load_model_of
+
     path = Path(path)
     run = read_run(path)
     model = run.task.empty_model()
     return model, run, load_model_of(path, model, which)
 
 
-def read_run(path: Path) -> Run:
+def read_run(path: Path) -> "Run":
     """What the run in a folder is."""
+    from fastweights.experiments.families import codec
+    from fastweights.runs.directory import RunDirectory
+
     config = RunDirectory(path, owner=False).config
     try:
         return codec().from_plain(config)

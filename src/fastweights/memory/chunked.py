@@ -81,8 +81,8 @@ class _Chunks(torch.autograd.Function):
         for c in range(starts.shape[1]):
             starts[:, c] = state
             reads[:, c], corrections[:, c], state = formulas.forward(_chunk(sequence, c), state)
-        if not _finite(reads, state):
-            reads, state = _steps(first, sequence)
+        if (spoilt := _spoilt(reads, state)) is not None:
+            reads[spoilt], state[spoilt] = _steps(first[spoilt], _rows(sequence, spoilt))
         ctx.save_for_backward(first, *inputs, corrections, starts)
         return reads, state
 
@@ -99,8 +99,11 @@ class _Chunks(torch.autograd.Function):
             for whole, part in zip(gradients, found, strict=True):
                 if whole is not None:
                     whole[:, c] = part
-        if not _finite(d_state, *gradients):
-            return _gradients_of_steps(first, sequence, d_reads, given)
+        if (spoilt := _spoilt(d_state, *gradients)) is not None:
+            found = _gradients_of_steps(first[spoilt], _rows(sequence, spoilt), d_reads[spoilt], given[spoilt])
+            for whole, part in zip((d_state, *gradients), found, strict=True):
+                if whole is not None:
+                    whole[spoilt] = part
         return d_state, *gradients
 
 
@@ -113,15 +116,26 @@ def _chunk(sequence: Chunk, c: int) -> Chunk:
     return Chunk(*(None if x is None else x[:, c] for x in sequence))  # type: ignore[arg-type]
 
 
-def _finite(*tensors: Tensor | None) -> bool:
-    """Whether no number is NaN or infinite. Asked on the CPU only: elsewhere the question would make the host wait."""
-    if torch.compiler.is_compiling():
-        return True
-    return all(x is None or x.device.type != "cpu" or bool(x.sum().isfinite()) for x in tensors)
+def _rows(sequence: Chunk, rows: Tensor) -> Chunk:
+    return Chunk(*(None if x is None else x[rows] for x in sequence))  # type: ignore[arg-type]
+
+
+def _spoilt(*results: Tensor | None) -> Tensor | None:
+    """Which of the n rows have a NaN or an infinity in their results; None if none has.
+
+    Asked on the CPU only: elsewhere the question would make the host wait.
+    """
+    given = [x for x in results if x is not None]
+    if torch.compiler.is_compiling() or given[0].device.type != "cpu" or all(x.sum().isfinite() for x in given):
+        return None
+    return torch.stack([~x.isfinite().flatten(1).all(dim=1) for x in given]).any(dim=0)
 
 
 def _steps(state: Tensor, sequence: Chunk) -> tuple[Tensor, Tensor]:
-    """The same step by step. Matrix products meet later steps with the factor zero, and zero times NaN is NaN."""
+    """The same step by step. Matrix products meet later steps with the factor zero, and zero times NaN is NaN.
+
+    Rows without either keep the results of the products, so that one sequence never changes a bit of another.
+    """
     whole = Chunk(*(None if x is None else x.flatten(1, 2)[:, None] for x in sequence))  # type: ignore[arg-type]
     reads, weights = recurrent.scan(*whole[:5], state.mT[:, None], whole.decay, whole.lookups)
     return reads[:, 0].unflatten(1, sequence.keys.shape[1:3]), weights[:, 0].mT

@@ -128,7 +128,7 @@ class Killed(BaseException):
 
 
 def killing(after: int) -> Callable[[Trainer], None]:
-    train_step, steps = Trainer._train_step, 0
+    train_step, steps = Trainer.train_step, 0
 
     def step(self: Trainer) -> None:
         nonlocal steps
@@ -151,7 +151,7 @@ def test_killed_again_and_again_it_ends_the_same(
     moments, interruptions = random.Random(1), 0
     while not (tmp_path / "killed" / "result.json").exists():
         with monkeypatch.context() as patch:
-            patch.setattr(Trainer, "_train_step", killing(moments.randint(0, 9)))
+            patch.setattr(Trainer, "train_step", killing(moments.randint(0, 9)))
             try:
                 execute(run, tmp_path / "killed", policy=replace(SMALL_RUNS, save_every_steps=3))
             except Killed:
