@@ -67,6 +67,29 @@ struct DpfpRows {
     std::int64_t shifts;  // ν
 };
 
+struct AttentionShape {
+    std::int64_t batch, heads;
+    std::int64_t queries, steps, input_dim, value_dim, features;  // at least one of each
+    std::int64_t causal;  // 0 or 1
+    double vanishing;     // sums up to here count as zero
+};
+
+// Attention by the kernel φ(q)·φ(k) over a short sequence (attention/kernel_attention.h).
+struct AttentionCall {
+    AttentionShape shape;
+    std::int64_t map;         // 0: DPFP, 1: ELU+1, 2: FAVOR+
+    std::int64_t parameter;   // ν of DPFP, the m of FAVOR+
+    void *rows, *columns;     // FAVOR+: its random rows times d^-¼, and their transpose, both with rows of whole vectors
+    std::int64_t row, column; // distances between those rows
+    double squared_factor;    // FAVOR+: d^-½
+    Sequence queries, keys, values;  // b h t d, b h s d, b h s v
+    void* mask;                      // b s, bytes; absent if every step is real
+    Sequence reads;                  // b h t v
+    void *weights, *inverse;         // b h t s and b h t, contiguous: for the backward pass; absent if no gradient is needed
+    Sequence grad_reads;             // absent in the forward pass
+    Sequence grad_queries, grad_keys, grad_values;
+};
+
 // One head is cut into tiles of value columns (rows of W), which do not depend on each other.
 struct Kernels {
     std::int64_t (*forward_tiles)(const ScanShape&);
@@ -80,6 +103,8 @@ struct Kernels {
     std::int64_t (*dpfp_workspace)(const DpfpRows&);
     void (*dpfp)(const DpfpRows&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t count, void* workspace);
     void (*elu_plus_one)(const FeatureRows&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t count);
+    std::int64_t (*attention_workspace)(const AttentionCall&);
+    void (*attention)(const AttentionCall&, std::int64_t batch, std::int64_t head, void* workspace);
 };
 
 }  // namespace fastweights

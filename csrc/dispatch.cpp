@@ -174,6 +174,7 @@ bool for_pieces(const FeatureRows& rows, Index work_per_row, Index workspace_byt
 }  // namespace
 }  // namespace fastweights
 
+using fastweights::AttentionCall;
 using fastweights::DpfpRows;
 using fastweights::FeatureRows;
 using fastweights::ScanBackward;
@@ -229,6 +230,18 @@ FASTWEIGHTS_EXPORT int fastweights_dpfp(const DpfpRows* call, std::int64_t eleme
                                    [&](auto batch, auto head, auto first, auto count, void* workspace) {
                                        kernels.dpfp(*call, batch, head, first, count, workspace);
                                    });
+}
+
+FASTWEIGHTS_EXPORT int fastweights_kernel_attention(const AttentionCall* call, std::int64_t element_bytes, std::int64_t threads) {
+    const auto& kernels = fastweights::kernels_for(element_bytes);
+    const auto& shape = call->shape;
+    const std::int64_t tasks = shape.batch * shape.heads, inner = shape.features + shape.value_dim;
+    if (tasks == 0) return 1;
+    const double multiply_adds = static_cast<double>(tasks * shape.queries * shape.steps) * static_cast<double>(inner);
+    return fastweights::parallel_for(tasks, fastweights::threads_for(threads, tasks, multiply_adds), kernels.attention_workspace(*call),
+                                     [&](std::int64_t task, void* workspace) {
+                                         kernels.attention(*call, task / shape.heads, task % shape.heads, workspace);
+                                     });
 }
 
 FASTWEIGHTS_EXPORT int fastweights_elu_plus_one(const FeatureRows* call, std::int64_t element_bytes, std::int64_t threads) {

@@ -18,6 +18,7 @@ int fastweights_scan_forward(const ScanForward*, std::int64_t, std::int64_t);
 int fastweights_scan_backward(const ScanBackward*, std::int64_t, std::int64_t);
 int fastweights_dpfp(const DpfpRows*, std::int64_t, std::int64_t);
 int fastweights_elu_plus_one(const FeatureRows*, std::int64_t, std::int64_t);
+int fastweights_kernel_attention(const AttentionCall*, std::int64_t, std::int64_t);
 int fastweights_step(const TensorExchange*, std::int64_t, void*, void*, void*, void*, void*, void*, void*, void*, int, void*, int, void*);
 }
 
@@ -156,6 +157,33 @@ void features_case() {
     });
 }
 
+template <class Real>
+void attention_case() {
+    const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({1, 5, 17, 18}), s = pick({1, 7, 8, 17}), v = pick({1, 3, 8, 33});
+    const Index d = pick({2, 3, 8, 17}), map = pick({0, 1, 2}), parameter = map == 0 ? pick({1, 2}) : pick({1, 3, 8, 20});
+    const Index features = map == 0 ? 2 * d * parameter : map == 1 ? d : 2 * parameter, whole = 16;
+    const Index causal = t == s ? pick({0, 1}) : 0, masked = pick({0, 1});
+    const Index row = (d + whole - 1) / whole * whole, column = (parameter + whole - 1) / whole * whole;
+    std::vector<Real> rows(static_cast<std::size_t>(parameter * row), Real(0.1)), columns(static_cast<std::size_t>(d * column), Real(0.1));
+    std::vector<unsigned char> mask(static_cast<std::size_t>(b * s), 1);
+    for (auto& real : mask) real = static_cast<unsigned char>(pick({0, 1}));
+    Tensor<Real> queries(b, h, t, d, false), keys(b, h, s, d, false), values(b, h, s, v, false), grad_reads(b, h, t, v, false);
+    Tensor<Real> reads(b, h, t, v, true), dq(b, h, t, d, true), dk(b, h, s, d, true), dv(b, h, s, v, true);
+    std::vector<Real> weights(static_cast<std::size_t>(b * h * t * s)), inverse(static_cast<std::size_t>(b * h * t));
+    const Sequence absent{nullptr, 0, 0, 0};
+    AttentionCall call{{b, h, t, s, d, v, features, causal, 1e-16}, map, parameter, rows.data(), columns.data(), row, column, 0.5,
+                       queries.sequence(), keys.sequence(), values.sequence(), masked ? mask.data() : nullptr, reads.sequence(),
+                       weights.data(), inverse.data(), absent, absent, absent, absent};
+    if (!fastweights_kernel_attention(&call, sizeof(Real), 2)) std::exit(2);
+    reads.check("reads of attention");
+    // A null pointer says that there is no gradient, as there is none of an empty batch.
+    if (b * h == 0) return;
+    call.grad_reads = grad_reads.sequence();
+    call.grad_queries = dq.sequence(), call.grad_keys = dk.sequence(), call.grad_values = dv.sequence();
+    if (!fastweights_kernel_attention(&call, sizeof(Real), 2)) std::exit(2);
+    dq.check("dq of attention"), dk.check("dk of attention"), dv.check("dv of attention");
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -167,6 +195,7 @@ int main(int, char** arguments) {
             pick({0, 1}) ? scan_case<float>() : scan_case<double>();
             pick({0, 1}) ? step_case<float>() : step_case<double>();
             pick({0, 1}) ? features_case<float>() : features_case<double>();
+            pick({0, 1}) ? attention_case<float>() : attention_case<double>();
         }
     }
     std::printf("%d cases\n", done);

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fastweights.kernels.features import MapKernel
+from fastweights.kernels.native.attention import AttentionKernel
 from fastweights.shapes import Features, Projection, Vectors
 
 
@@ -31,6 +32,10 @@ class FeatureMap(ABC):
 
     def kernel(self, key_dim: int) -> MapKernel | None:
         """The compiled form of the map, for `kernels.features.fused_features`; None if it has none."""
+        return None
+
+    def attention_kernel(self, key_dim: int) -> AttentionKernel | None:
+        """The map in compiled attention, for `kernels.native.attention.fused_attention`; None if it is not there."""
         return None
 
 

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from fastweights.feature_maps.base import FeatureMap
 from fastweights.kernels.features import MapKernel, fused_features
+from fastweights.kernels.native.attention import AttentionKernel
 from fastweights.kernels.native.features import CompiledMap
 from fastweights.shapes import Features, Vectors
 
@@ -67,3 +68,7 @@ class DPFP(FeatureMap):
     def kernel(self, key_dim: int) -> MapKernel | None:
         self.feature_dim(key_dim)
         return MapKernel(_COMPILED, (self.nu,))
+
+    @override
+    def attention_kernel(self, key_dim: int) -> AttentionKernel | None:
+        return AttentionKernel("dpfp", self.nu, self.feature_dim(key_dim))

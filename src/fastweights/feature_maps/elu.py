@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from fastweights.feature_maps.base import FeatureMap
 from fastweights.kernels.features import MapKernel, fused_features
+from fastweights.kernels.native.attention import AttentionKernel
 from fastweights.kernels.native.features import CompiledMap
 from fastweights.shapes import Features, Vectors
 
@@ -40,3 +41,7 @@ class EluPlusOne(FeatureMap):
     @override
     def kernel(self, key_dim: int) -> MapKernel | None:
         return MapKernel(_COMPILED)
+
+    @override
+    def attention_kernel(self, key_dim: int) -> AttentionKernel | None:
+        return AttentionKernel("elu_plus_one", 0, self.feature_dim(key_dim))

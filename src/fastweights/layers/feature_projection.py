@@ -7,6 +7,7 @@ from typing_extensions import override
 from fastweights.feature_maps import FeatureMap
 from fastweights.feature_maps.base import RandomFeatureMap
 from fastweights.kernels.features import fused_features
+from fastweights.kernels.native.attention import Definition, Masking, fused_attention
 from fastweights.memory import Normalisation
 from fastweights.shapes import Projection, Vectors
 
@@ -47,17 +48,30 @@ class FeatureProjection(nn.Module):
             self.resample()
 
     @override
-    def forward(self, x: Vectors) -> tuple[Tensor, Tensor | None]:
-        """The mapped and normalised vectors, and their log scales if the memory has to follow these."""
-        if self.projection is None:
+    def forward(self, x: Vectors, projection: Projection | None = None) -> tuple[Tensor, Tensor | None]:
+        """The mapped and normalised vectors, and their log scales if the memory has to follow these.
+
+        An earlier draw of the random features may be given, for what was computed with it.
+        """
+        projection = self.projection if projection is None else projection
+        if projection is None:
             fused = fused_features(self.feature_map.kernel(x.shape[-1]), self.normalisation.kernel, x)
             return self.normalisation(self.feature_map(x)) if fused is None else fused, None
         assert isinstance(self.feature_map, RandomFeatureMap)
-        scaled = self.feature_map.log_scaled(x, self.projection)
+        scaled = self.feature_map.log_scaled(x, projection)
         if scaled is None:
-            return self.normalisation(self.feature_map(x, self.projection)), None
+            return self.normalisation(self.feature_map(x, projection)), None
         features, log_scale = scaled
         return self.normalisation(features), log_scale if self.keeps_scale_apart else None
+
+    def attend(
+        self, queries: Tensor, keys: Tensor, values: Tensor, masking: Masking, definition: Definition
+    ) -> Tensor | None:
+        """Normalised attention of unmapped queries and keys by a compiled kernel; None if there is none for them."""
+        if self.normalisation.kernel != "none":
+            return None
+        kernel = self.feature_map.attention_kernel(self.key_dim)
+        return fused_attention(kernel, (queries, keys, values), masking, self.projection, definition)
 
     @override
     def extra_repr(self) -> str:

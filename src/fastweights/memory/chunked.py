@@ -102,7 +102,7 @@ class _Chunks(torch.autograd.Function):
         if (spoilt := _spoilt(d_state, *gradients)) is not None:
             found = _gradients_of_steps(first[spoilt], _rows(sequence, spoilt), d_reads[spoilt], given[spoilt])
             for whole, part in zip((d_state, *gradients), found, strict=True):
-                if whole is not None:
+                if whole is not None and part is not None:
                     whole[spoilt] = part
         return d_state, *gradients
 

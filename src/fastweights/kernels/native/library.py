@@ -20,7 +20,7 @@ LEVELS = ("avx512", "avx2", "baseline")
 ELEMENT_BYTES = {torch.float32: 4, torch.float64: 8}
 """Number types that the kernels compute with."""
 
-KERNELS = ("scan_forward", "scan_backward", "dpfp", "elu_plus_one")
+KERNELS = ("scan_forward", "scan_backward", "dpfp", "elu_plus_one", "kernel_attention")
 
 
 def _open() -> tuple[ctypes.CDLL | None, str | None]:

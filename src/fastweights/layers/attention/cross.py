@@ -3,6 +3,7 @@
 from torch import nn
 from typing_extensions import override
 
+from fastweights.kernels.native.attention import Masking
 from fastweights.layers.attention.memory_attention import MemoryAttention
 from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs, without_padding
@@ -67,5 +68,4 @@ class FastWeightCrossAttention(MemoryAttention):
         real, source = without_padding(x, mask), without_padding(source, source_mask)
         (queries,) = self._split(self.query_projection(real), self.key_dim)
         keys, values, *gate_logits = self._split(self.source_projection(source), *self._dims)
-        writes = self._writes(source, keys, values, gate_logits, source_mask)
-        return self._attend(writes, self.mapping(queries)[0], real, causal=False)
+        return self._attend(real, source, queries, keys, values, gate_logits, Masking(source_mask, causal=False))

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fastweights.feature_maps import DPFP, FeatureMap
+from fastweights.kernels.native.attention import Masking
 from fastweights.layers.attention.memory_attention import MemoryAttention
 from fastweights.layers.attention.output_gate import OutputGate
 from fastweights.layers.attention.short_convolution import ShortConvolution
@@ -121,8 +122,8 @@ class FastWeightAttention(MemoryAttention):
         real = without_padding(x, mask)
         queries, keys, values, *gate_logits = self.projection(real).split(self._sizes, dim=-1)
         logits = [self._heads(part, self.num_heads) for part in gate_logits]
-        writes = self._writes(real, self._heads(keys), self._heads(values, self.num_heads), logits, mask)
-        return self._attend(writes, self.mapping(self._heads(queries))[0], real, self.causal)
+        parts = (self._heads(queries), self._heads(keys), self._heads(values, self.num_heads))
+        return self._attend(real, real, *parts, logits, Masking(mask, self.causal))
 
     def _check_packing(self, x: Inputs, mask: Mask | None, boundaries: Mask | None) -> None:
         if boundaries is None:

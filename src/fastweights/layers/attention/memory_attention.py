@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from fastweights.feature_maps import DPFP, FeatureMap
+from fastweights.kernels.native.attention import Masking
 from fastweights.layers.attention.low_rank import linear
 from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs
@@ -176,13 +177,31 @@ class MemoryAttention(nn.Module):
         refuse_overflow(x, state, y, after)
         return y, after
 
-    def _attend(self, writes: WriteInputs, queries: Tensor, x: Tensor, causal: bool) -> Tensor:
-        """Write a whole sequence, read it and keep no state: with no memory at all where that takes fewer products."""
+    def _attend(
+        self,
+        x: Tensor,
+        source: Tensor,
+        queries: Tensor,
+        keys: Tensor,
+        values: Tensor,
+        gate_logits: list[Tensor],
+        masking: Masking,
+    ) -> Tensor:
+        """Write a whole source, let x read it and keep no state: with no memory where that takes fewer products."""
         dims = (self.mapping.feature_dim, self.value_dim)
-        if not (self._writes_at_once and is_short(queries.shape[2], writes.keys.shape[2], *dims)):
-            return self._run(writes, queries, self.initial_state(x.shape[0], x.dtype, x.device), x, causal)[0]
-        normalised = self.attention_normalisation is not None
-        y = self._outputs(attend(writes, queries, normalised=normalised, causal=causal), writes, x)
+        if not (self._writes_at_once and is_short(queries.shape[2], keys.shape[2], *dims)):
+            writes = self._writes(source, keys, values, gate_logits, masking.mask)
+            state = self.initial_state(x.shape[0], x.dtype, x.device)
+            return self._run(writes, self.mapping(queries)[0], state, x, masking.causal)[0]
+        normalised, drawn = self.attention_normalisation is not None, self.mapping.projection
+
+        def by_definition(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+            mapped, log_scales = self.mapping(keys, drawn)
+            writes = WriteInputs(mapped, values, {}, masking.mask, log_scales)
+            return attend(writes, self.mapping(queries, drawn)[0], normalised=normalised, causal=masking.causal)
+
+        reads = self.mapping.attend(queries, keys, values, masking, by_definition) if normalised else None
+        y = self._outputs(by_definition(queries, keys, values) if reads is None else reads)
         refuse_overflow(x, None, y, None)
         return y
 
