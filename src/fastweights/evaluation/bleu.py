@@ -1,4 +1,4 @@
-"""BLEU and chrF of translations, and whether two systems differ, by sacreBLEU (Papineni et al., 2002; Post, 2018).
+"""BLEU and chrF of translations, by sacreBLEU (Papineni et al., 2002; Post, 2018).
 
 Cased, detokenised text is scored against the raw references; the signature says everything that decides the number.
 """
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-BOOTSTRAP_SAMPLES = 1000
+from fastweights.evaluation.bootstrap import SAMPLES, Comparison, Statistics, compare_statistics
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,8 @@ class TranslationScore:
     sentences: int
     signature: str
     chrf_signature: str
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """By how much BLEU of a system exceeds that of a baseline, and how likely chance alone makes so much."""
-
-    difference: float
-    p_value: float
-    signature: str
-
-    def decided(self, level: float = 0.05) -> bool:
-        """Whether chance is an unlikely explanation."""
-        return self.p_value < level
+    statistics: Statistics
+    """Of every sentence, for `compare_statistics`."""
 
 
 def score_translations(hypotheses: Sequence[str], references: Sequence[str]) -> TranslationScore:
@@ -56,28 +45,17 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str]) -> 
         sentences=len(hypotheses),
         signature=str(bleu.get_signature()),
         chrf_signature=str(chrf.get_signature()),
+        statistics=_statistics(hypotheses, references),
     )
 
 
 def compare_translations(
-    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], samples: int = BOOTSTRAP_SAMPLES
+    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], samples: int = SAMPLES
 ) -> Comparison:
-    """Paired bootstrap (Koehn, 2004): both systems are scored on the same resampled sentences, `samples` times."""
+    """The paired bootstrap of two systems' translations of the same sentences."""
     for hypotheses in (baseline, system):
         _refuse_what_is_not_paired(hypotheses, references)
-    if samples < 1:
-        raise ValueError(f"samples: expected at least 1, got {samples}")
-    metrics, significance = _sacrebleu().metrics, _significance()
-    systems = [("baseline", list(baseline)), ("system", list(system))]
-    test = significance.PairedTest(
-        systems, {"BLEU": metrics.BLEU()}, [list(references)], test_type="bs", n_samples=samples
-    )
-    signatures, scores = test()
-    first, second = scores["BLEU"]
-    difference = float(second.score - first.score)
-    # Samples of two equal systems never differ by more than nothing, which the test takes for significant.
-    p_value = float(second.p_value) if difference else 1.0
-    return Comparison(difference, p_value, str(signatures["BLEU"]))
+    return compare_statistics([_statistics(baseline, references)], [_statistics(system, references)], samples)
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:
@@ -109,15 +87,16 @@ def _refuse_what_is_not_paired(hypotheses: Sequence[str], references: Sequence[s
         raise ValueError(f"references: line {empty} is empty, so that no translation of it can be right")
 
 
+def _statistics(hypotheses: Sequence[str], references: Sequence[str]) -> list[list[int]]:
+    # The effective order changes the score of a sentence, which is not used, and not what is counted.
+    bleu = _sacrebleu().metrics.BLEU(effective_order=True)
+    scores = [bleu.sentence_score(*pair) for pair in zip(hypotheses, ([line] for line in references), strict=True)]
+    return [[*map(int, score.counts), *map(int, score.totals), score.sys_len, score.ref_len] for score in scores]
+
+
 def _sacrebleu() -> Any:
     try:
         import sacrebleu
     except ImportError as error:
         raise ValueError("BLEU needs the sacrebleu package: pip install 'fastweights[mt]'") from error
     return sacrebleu
-
-
-def _significance() -> Any:
-    from sacrebleu import significance
-
-    return significance

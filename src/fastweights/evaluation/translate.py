@@ -112,7 +112,8 @@ def _generate(wrapped: Any, sources: Sequence[Sequence[int]], search: Search) ->
         source,
         attention_mask=mask.long(),
         num_beams=search.beams,
-        length_penalty=search.length_penalty,
+        # One hypothesis is compared with no other, and transformers warns of a penalty without use.
+        length_penalty=search.length_penalty if search.beams > 1 else None,
         do_sample=False,
         max_new_tokens=int(longest.max()),
         logits_processor=LogitsProcessorList([_EndAtLimit(longest)]),

@@ -14,6 +14,7 @@ from importlib import import_module
 
 EXPERIMENTS: dict[str, str] = {
     "retrieval": "fastweights.experiments.retrieval",
+    "translation": "fastweights.experiments.translation",
     "language-model": "fastweights.experiments.language_models",
 }
 """The families by the name of their task; the command line, the report and the tests read this table."""

@@ -10,7 +10,7 @@ from typing import Any
 from fastweights.config import ConfigCodec, unknown
 from fastweights.experiments import EXPERIMENTS, shown_modules
 from fastweights.models.attention import REGISTRIES
-from fastweights.training.run import RunCodec
+from fastweights.training.run import Run, RunCodec
 from fastweights.training.task import TaskConfig
 
 
@@ -27,6 +27,19 @@ def family_modules(name: str) -> Iterator[ModuleType]:
     for package in EXPERIMENTS.values():
         if find_spec(f"{package}.{name}") is not None:
             yield import_module(f"{package}.{name}")
+
+
+def preset_named(name: str) -> tuple[Run, Any]:
+    """A model that `fastweights train` offers, and the module of its family that opens its data (`on_data`)."""
+    modules = {preset: module for module in family_modules("presets") for preset in getattr(module, "PRESETS", ())}
+    if name not in modules:
+        raise ValueError(f"preset: {unknown('name', name, modules)}")
+    return modules[name].PRESETS[name], modules[name]
+
+
+def family_of(task: TaskConfig) -> str:
+    """The package of the family whose task this is."""
+    return next(package for name, package in EXPERIMENTS.items() if isinstance(task, codec().task_type(name)))
 
 
 def codec() -> RunCodec:

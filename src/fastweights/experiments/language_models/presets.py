@@ -4,11 +4,15 @@
 `-nopos` drops the positions, `-carried` keeps the memory from one segment to the next.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from fastweights.config import unknown
-from fastweights.data.text.corpus import PUBLIC, Corpus
+from fastweights.data.text.corpus import PUBLIC, Corpus, open_corpus
+from fastweights.data.text.tokenizers import SPLITTERS, BytePairs, Splitter
 from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.experiments.language_models.task import LanguageModelTask
+from fastweights.experiments.options import DataOptions
 from fastweights.experiments.records import Records
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap
 from fastweights.memory import AttentionNormalisation, NoNormalisation
@@ -21,6 +25,7 @@ from fastweights.models.attention import (
 from fastweights.models.language_model import LanguageModelConfig
 from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run
+from fastweights.training.task import Task
 from fastweights.update_rules import DeltaRule, SumRule
 
 DATASETS = {"cpu": "wikitext-2", "small": "wikitext-103", "medium": "wikitext-103"}
@@ -127,11 +132,25 @@ def _presets() -> dict[str, Run]:
 PRESETS: dict[str, Run] = _presets()
 
 
-def preset(name: str) -> Run:
-    """A preset by its name; `for_corpus` fills in what depends on the text."""
-    if name not in PRESETS:
-        raise ValueError(f"preset: {unknown('name', name, PRESETS)}")
-    return PRESETS[name]
+def on_data(run: Run, options: DataOptions) -> tuple[Run, Callable[[Run], Task[Any]]]:
+    """A preset for the text that a user names, and what makes the task of this run."""
+    if options.source is not None or options.target is not None:
+        raise ValueError("source and target: a language model reads one language; they are for translators")
+    corpus = open_corpus(options.data, _splitter(options.tokens or "words", options.vocabulary_size), options.cache)
+
+    def task(run: Run) -> Task[Any]:
+        assert isinstance(run.task, LanguageModellingConfig)
+        return LanguageModelTask(run.task, run.training, corpus, options.data)
+
+    return for_corpus(run, corpus), task
+
+
+def _splitter(name: str, vocabulary_size: int | None) -> Splitter:
+    if vocabulary_size is None:
+        return SPLITTERS[name]()
+    if name != "bpe":
+        raise ValueError(f"vocabulary_size: only byte pairs have one, not {name}; possible: --tokens bpe")
+    return BytePairs(vocabulary_size)
 
 
 def for_text(run: Run, vocabulary_size: int, text: str) -> Run:

@@ -31,6 +31,8 @@ SPANS = (1, 4, 16, 64, 256)
 class LanguageModelTask(Task[Segment]):
     """L = -1/(b t) Σ log p(x_{i+1} | x_1 … x_i), the memory carried from segment to segment if the task says so."""
 
+    try_next = "generate"
+
     def __init__(
         self, config: LanguageModellingConfig, training: TrainingConfig, corpus: Corpus, source: str | None = None
     ) -> None:

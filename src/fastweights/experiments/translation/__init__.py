@@ -1,0 +1,4 @@
+"""Machine translation with linear attention in the encoder, the decoder and between them: Table 1 (Sec. 6.2, App. D)."""
+
+SHOWS = ()
+RUNS = ()
