@@ -1,10 +1,10 @@
 """The ledger: a row for each claim of every family."""
 
+from fastweights.experiments.claim import Claim, Finding
 from fastweights.experiments.language_models.claims import CLAIMS as LANGUAGE_CLAIMS
 from fastweights.experiments.ledger import disagreements, ledger, row
 from fastweights.experiments.retrieval.claims import CLAIMS as RETRIEVAL_CLAIMS
 from fastweights.experiments.retrieval.claims import DISAGREEMENTS
-from fastweights.reporting.claim import Claim, Finding
 from retrieval_records import records_as_published
 
 

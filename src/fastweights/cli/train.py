@@ -17,7 +17,7 @@ class TrainOptions(DataOptions):
     """Train a language model or a translator. Run the same command again to resume a run that was stopped."""
 
     preset: str
-    """Model and recipe, for instance cpu-linear-delta or translation-cpu-dpfp2; an unknown name tells which there are."""
+    """Model and recipe, such as cpu-linear-delta or translation-cpu-dpfp2; an unknown name tells which there are."""
     out: Path
     """Folder of the run."""
     set: tuple[str, ...] = ()

@@ -1,8 +1,8 @@
 """Whether two systems differ: BLEU from sufficient statistics, and the paired bootstrap (Koehn, 2004).
 
-A sentence is ten whole numbers: how many of its 1- to 4-grams are right, how many it has, and the words of the translation
-and of the reference. BLEU of any selection of sentences follows from their sum, so a record that keeps them can be compared
-with any other without the text.
+A sentence is ten whole numbers: how many of its 1- to 4-grams are right, how many it has, and the words of the
+translation and of the reference. BLEU of any selection of sentences follows from their sum, so a record that keeps them
+can be compared with any other without the text.
 """
 
 from collections.abc import Sequence
@@ -74,7 +74,9 @@ def compare_statistics(
 def check_statistics(statistics: Any, split: str) -> None:
     """Raise a ValueError if this is not a list of ten whole numbers a sentence."""
     rows = statistics if isinstance(statistics, list) else []
-    whole = all(isinstance(row, list) and len(row) == 10 and all(type(x) is int and x >= 0 for x in row) for row in rows)
+    whole = all(
+        isinstance(row, list) and len(row) == 10 and all(type(x) is int and x >= 0 for x in row) for row in rows
+    )
     if not rows or not whole:
         raise ValueError(f"'statistics' of {split} are not ten whole numbers a sentence")
 

@@ -1,8 +1,8 @@
 """The translators of Table 1 by name: a size and a model; `--set` changes anything about them (Sec. 6.2, App. D).
 
-`translation-big-dpfp2` is the paper's model with DPFP ν = 2; `translation-cpu-performer-m64` a small one for Multi30k with
-m = 64 random features; `translation-europarl-…` the same models for longer sentences and more words. `-delta` puts the
-delta rule into the decoder's self-attention and leaves the sum rule elsewhere.
+`translation-big-dpfp2` is the paper's model with DPFP ν = 2; `translation-cpu-performer-m64` a small one for Multi30k
+with m = 64 random features; `translation-europarl-…` the same models for longer sentences and more words. `-delta` puts
+the delta rule into the decoder's self-attention and leaves the sum rule elsewhere.
 """
 
 from collections.abc import Callable
@@ -41,10 +41,10 @@ CPU = Run(
     ),
 )
 SIZES = {
-    "cpu": CPU,
+    "translation-cpu": CPU,
     # 200,000 pairs are seen about once: there is less to forget, and more words to know.
-    "europarl": replace(CPU, task=TranslationConfig(TranslatorConfig(8000, dropout=0.1), longest=128)),
-    "big": Run(
+    "translation-europarl": replace(CPU, task=TranslationConfig(TranslatorConfig(8000, dropout=0.1), longest=128)),
+    "translation-big": Run(
         # "transformer_vaswani_wmt_en_de_big" of the recipe; heads of 64.
         TranslationConfig(
             TranslatorConfig(
@@ -73,19 +73,20 @@ SIZES = {
 }
 
 
-def _models(size: str) -> dict[str, dict[str, AttentionConfig]]:
-    """Every model of the table at a size: its attention in the three places."""
+def _models(size: str) -> dict[str, tuple[AttentionConfig, AttentionConfig, AttentionConfig]]:
+    """Every model of the table at a size: its attention in the encoder, in the decoder, and between them."""
     # The Performer has d_dot = 2m, DPFP 2ν d_key, and keys of the small models half as many components.
-    features = (32, 128, 256) if size == "big" else (16, 64, 128)
+    features = (32, 128, 256) if size == "translation-big" else (16, 64, 128)
     maps: dict[str, FeatureMap] = {"linear": EluPlusOne()}
     # The literal map of the Performer reads next to nothing at the usual size of keys; this one approximates softmax.
     maps |= {f"performer-m{m}": Favor(num_features=m, stabilised=True) for m in features}
     maps |= {f"dpfp{nu}": DPFP(nu) for nu in (1, 2, 4)}
-    models = {"standard": _in_all_places(SoftmaxAttentionConfig())}
-    models |= {name: _in_all_places(_sum(feature_map)) for name, feature_map in maps.items()}
+    everywhere: dict[str, AttentionConfig] = {"standard": SoftmaxAttentionConfig()}
+    everywhere |= {name: _sum(feature_map) for name, feature_map in maps.items()}
+    models = {name: (attention, attention, attention) for name, attention in everywhere.items()}
     # Not in the paper: the delta rule where the order of writes matters.
     delta = FastWeightAttentionConfig(DPFP(2), DeltaRule(), read_scale=1.0)
-    models["dpfp2-delta"] = models["dpfp2"] | {"decoder_attention": delta}
+    models["dpfp2-delta"] = everywhere["dpfp2"], delta, everywhere["dpfp2"]
     return models
 
 
@@ -96,17 +97,14 @@ def _sum(feature_map: FeatureMap) -> FastWeightAttentionConfig:
     )
 
 
-def _in_all_places(attention: AttentionConfig) -> dict[str, AttentionConfig]:
-    return dict.fromkeys(("encoder_attention", "decoder_attention", "cross_attention"), attention)
-
-
 def _presets() -> dict[str, Run]:
     presets = {}
     for size, run in SIZES.items():
         assert isinstance(run.task, TranslationConfig)
         for name, places in _models(size).items():
-            model = replace(run.task.model, **places)  # type: ignore[arg-type]  the names of three fields
-            preset = f"translation-{size}-{name}"
+            encoder, decoder, cross = places
+            model = replace(run.task.model, encoder_attention=encoder, decoder_attention=decoder, cross_attention=cross)
+            preset = f"{size}-{name}"
             presets[preset] = replace(run, task=replace(run.task, model=model), preset=preset)
     return presets
 
@@ -136,15 +134,14 @@ def on_data(run: Run, options: DataOptions) -> tuple[Run, Callable[[Run], Task[A
 def for_corpus(run: Run, corpus: TranslationCorpus, name: str) -> Run:
     """A preset for these pairs and their tokeniser."""
     languages = corpus.languages
-    return _with_pairs(run, len(corpus.tokeniser), corpus.digest, languages, name)
+    return with_pairs(run, len(corpus.tokeniser), corpus.digest, languages, name)
 
 
-def _with_pairs(run: Run, vocabulary_size: int, pairs: str, languages: Languages, name: str) -> Run:
+def with_pairs(run: Run, vocabulary_size: int, pairs: str, languages: Languages, name: str) -> Run:
+    """A preset for the pairs of this digest."""
     assert isinstance(run.task, TranslationConfig)
     model = replace(run.task.model, vocabulary_size=vocabulary_size)
-    task = replace(
-        run.task, model=model, pairs=pairs, source=languages.source, target=languages.target, corpus=name
-    )
+    task = replace(run.task, model=model, pairs=pairs, source=languages.source, target=languages.target, corpus=name)
     return replace(run, task=task)
 
 
@@ -158,7 +155,7 @@ def is_unchanged(run: Run) -> bool:
     if run.preset not in PRESETS or not isinstance(run.task, TranslationConfig):
         return False
     task, start = run.task, PRESETS[run.preset]
-    expected = _with_pairs(start, task.model.vocabulary_size, task.pairs, task.languages, task.corpus)
+    expected = with_pairs(start, task.model.vocabulary_size, task.pairs, task.languages, task.corpus)
     return run == replace(expected, training=replace(start.training, seed=run.training.seed))
 
 

@@ -1,4 +1,4 @@
-"""Training a translator: batches by token budget, the smoothed loss per target token, BLEU of the best step (Sec. 6.2)."""
+"""Training a translator: batches by token budget, the smoothed loss per target token, BLEU (Sec. 6.2, App. D)."""
 
 import json
 from collections.abc import Sequence
@@ -57,9 +57,7 @@ class TranslationTask(Task[TranslationBatch]):
         return self.batches.at(step, share.part, share.parts)
 
     @override
-    def loss(
-        self, model: nn.Module, batch: TranslationBatch, states: States | None
-    ) -> tuple[Tensor, States | None]:
+    def loss(self, model: nn.Module, batch: TranslationBatch, states: States | None) -> tuple[Tensor, States | None]:
         assert isinstance(model, Translator)
         batch = batch.to(next(model.parameters()).device)
         hidden = model(batch.source, batch.inputs, batch.source_mask)
@@ -68,7 +66,7 @@ class TranslationTask(Task[TranslationBatch]):
     @override
     @torch.no_grad()
     def evaluate(self, model: nn.Module, step: int, interrupted: Interrupted) -> Evaluation | None:
-        """1 - BLEU of greedy translations of the validation pairs, and their loss per target token without smoothing."""
+        """1 - BLEU of greedy translations of the validation pairs, and their loss per token without smoothing."""
         assert isinstance(model, Translator)
         device, total, tokens = next(model.parameters()).device, 0.0, 0
         for batch in self.validation:

@@ -7,7 +7,7 @@ from typing import Generic, Literal, TypeVar
 Runs = TypeVar("Runs")
 """What a claim is judged by: outcomes of synthetic runs, or perplexities."""
 
-Verdict = Literal["holds", "holds in part", "does not hold", "not run yet"]
+Verdict = Literal["holds", "holds in part", "does not hold", "undecided", "not run yet"]
 
 
 @dataclass(frozen=True)
@@ -33,13 +33,15 @@ class Claim(Generic[Runs]):
     remark: str = ""
 
 
-def decide(parts: Iterable[bool], evidence: str) -> Finding:
-    """All parts hold, some, or none."""
+def decide(parts: Iterable[bool | None], evidence: str) -> Finding:
+    """All parts hold, some, or none; None is a part that the runs leave open."""
     held = list(parts)
     if not held:
         return NOT_RUN
     if all(held):
         return Finding("holds", evidence)
+    if None in held and not any(held):
+        return Finding("undecided", evidence)
     return Finding("holds in part" if any(held) else "does not hold", evidence)
 
 

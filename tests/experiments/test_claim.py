@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastweights.reporting.claim import NOT_RUN, decide, sizes
+from fastweights.experiments.claim import NOT_RUN, decide, sizes
 
 
 @pytest.mark.parametrize(
