@@ -299,7 +299,7 @@ def gates_of(rule: UpdateRule, strengths: Tensor, keys: Tensor, values: Tensor) 
         value = value if gate.each_write else value[:, :, :: rule.writes_per_step]
         if gate.per != "head":
             value = value[..., None] * torch.linspace(1, 0, (keys if gate.per == "key" else values).shape[-1])
-        gates[gate.name] = torch.stack([value, 1 - value / 2], dim=-1) if isinstance(gate, Mamba2Decay) else value
+        gates[gate.label] = torch.stack([value, 1 - value / 2], dim=-1) if isinstance(gate, Mamba2Decay) else value
     return gates
 
 

@@ -68,7 +68,7 @@ def run(
     step, count = step_of(rule, divides_retrieval=attention is not None and attention.retrieval), rule.writes_per_step
     reads = [values[:, :, :0]]
     for i, (k, v) in enumerate(zip(keys.unbind(2), values.unbind(2), strict=True)):
-        now = {gate.name: gates[gate.name][:, :, i if gate.each_write else i // count] for gate in rule.gates}
+        now = {gate.label: gates[gate.label][:, :, i if gate.each_write else i // count] for gate in rule.gates}
         if count > 1 and i % count:  # what a step does once, it does before its first write
             now = {**now, "alpha": torch.ones_like(now["beta"])}
         weights = step(weights, k, v, now, normaliser)

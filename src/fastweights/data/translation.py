@@ -71,7 +71,7 @@ class TranslationCorpus:
     """Where the cache holds it."""
 
     @property
-    def sha256_of(self) -> str:
+    def digest(self) -> str:
         """Changes with the text, the languages and the tokeniser."""
         return self.folder.name
 
