@@ -78,6 +78,11 @@ class Combination:
         return f"{self.rule}-{self.feature_map}-{type(self.normalisation).__name__}-attention={attention}"
 
     @property
+    def options(self) -> tuple[object, ...]:
+        """What `pairwise` counts pairs of."""
+        return self.rule, self.feature_map, self.normalisation, self.attention
+
+    @property
     def keeps_scale_apart(self) -> bool:
         stabilised = isinstance(self.feature_map, Favor) and self.feature_map.stabilised
         return stabilised and not self.normalisation.forgets_scale
@@ -262,7 +267,7 @@ def run_library(combination: Combination, inputs: Inputs, projection: Tensor | N
     return _with_gradients(leaves, reads, weights, normaliser)
 
 
-def run_equations(combination: Combination, inputs: Inputs, projection: Tensor | None) -> Results:
+def run_equations(combination: Combination, inputs: Inputs, projection: Tensor | None, direction: int = 1) -> Results:
     """The same in float64 by the paper's equations."""
     leaves = _leaves(Inputs(*(None if x is None else x.double() for x in inputs)))
     queries, keys = (_mapped(combination, x, projection) for x in leaves[:2])
@@ -270,7 +275,7 @@ def run_equations(combination: Combination, inputs: Inputs, projection: Tensor |
     reads, weights, normaliser = equations.run(
         combination.rule, combination.attention, queries, keys, leaves.values, gates, *leaves[4:]
     )
-    return _with_gradients(leaves, reads, weights, normaliser)
+    return _with_gradients(leaves, reads, weights, normaliser, direction)
 
 
 def usable_backends(dtype: torch.dtype, rule: UpdateRule | None = None) -> list[str]:
@@ -303,10 +308,10 @@ def gates_of(rule: UpdateRule, strengths: Tensor, keys: Tensor, values: Tensor) 
     return gates
 
 
-def relative_error(actual: Tensor, expected: Tensor, parts: Tensor | None = None) -> float:
+def relative_error(actual: Tensor, expected: Tensor, *parts: Tensor) -> float:
     """|x - y| / |y| in the Frobenius norm or, where y is a difference of larger `parts`, relative to those."""
     difference = torch.linalg.vector_norm(actual.double() - expected.double()).item()
-    scale = max(torch.linalg.vector_norm(x.double()).item() for x in (expected, parts) if x is not None)
+    scale = max(torch.linalg.vector_norm(x.double()).item() for x in (expected, *parts))
     return 0.0 if difference == 0 else difference / scale if scale else math.inf
 
 
@@ -314,9 +319,11 @@ def _leaves(inputs: Inputs) -> Inputs:
     return Inputs(*(None if x is None else x.detach().requires_grad_() for x in inputs))
 
 
-def _with_gradients(leaves: Inputs, reads: Tensor, weights: Tensor, normaliser: Tensor | None) -> Results:
+def _with_gradients(
+    leaves: Inputs, reads: Tensor, weights: Tensor, normaliser: Tensor | None, direction: int = 1
+) -> Results:
     """Gradients of a fixed random combination of everything that comes out."""
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(direction)
     outputs = [x for x in (reads, weights, normaliser) if x is not None]
     given = {name: x for name, x in leaves._asdict().items() if x is not None}
     directions = [torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.dtype) for x in outputs]

@@ -13,8 +13,11 @@ from torch import Tensor
 from combinations import CHOICES, KEY_DIM, Combination
 from fastweights.layers import FastWeightAttention, SoftmaxAttention
 from fastweights.update_rules import DecayedSumRule, Mamba2Decay, UpdateRule
+from pairwise import every_pair, pairs_first
 
 STEPS = 4
+EVERY = pairs_first(CHOICES, lambda choice: choice.options)
+FEW = every_pair(CHOICES, lambda choice: choice.options)
 
 
 def one_hot(steps: int, dim: int) -> Tensor:
@@ -67,7 +70,7 @@ def forward_and_backward(layer: FastWeightAttention, x: Tensor) -> tuple[list[Te
     return [tensor for tensor in outputs if tensor is not None], [g for g in gradients if g is not None]
 
 
-@pytest.mark.parametrize("choice", CHOICES, ids=str)
+@pytest.mark.parametrize("choice", EVERY, ids=str)
 def test_finite_inputs_give_finite_outputs_and_gradients_or_a_clear_error(choice: Combination) -> None:
     layer = transparent(choice)
     for name, x in FINITE.items():
@@ -86,7 +89,7 @@ def test_finite_inputs_give_finite_outputs_and_gradients_or_a_clear_error(choice
             assert name == "largest" or not small, f"{name}: normalised keys are small"
 
 
-@pytest.mark.parametrize("choice", CHOICES[::4], ids=str)
+@pytest.mark.parametrize("choice", FEW, ids=str)
 def test_a_row_that_is_not_finite_stays_alone(choice: Combination) -> None:
     layer, ordinary = transparent(choice), 0.3 * torch.randn(1, STEPS, KEY_DIM)
     expected, state = layer(ordinary)
@@ -101,7 +104,7 @@ def test_a_row_that_is_not_finite_stays_alone(choice: Combination) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
-@pytest.mark.parametrize("choice", CHOICES[::9], ids=str)
+@pytest.mark.parametrize("choice", FEW, ids=str)
 def test_other_precisions(choice: Combination, dtype: torch.dtype) -> None:
     layer = transparent(choice, dtype)
     for name in ("zero", "one-hot", "-100", "denormal", "all equal"):

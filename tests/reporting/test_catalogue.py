@@ -20,7 +20,7 @@ class Example:
 
     needed: int
     kind: str = "exp"
-    part: Part = Part(size=3)  # noqa: RUF009
+    part: Part = Part(size=3)
 
     equations: ClassVar[str] = "1, 2"
 
