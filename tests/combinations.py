@@ -32,6 +32,7 @@ from fastweights.memory import (
 )
 from fastweights.update_rules import (
     UPDATE_RULES,
+    Decay,
     DecayedSumRule,
     DeltaProductRule,
     FastWeightMemoryRule,
@@ -191,9 +192,10 @@ class Results(NamedTuple):
 
 
 def draw_inputs(combination: Combination, case: Case) -> tuple[Inputs, Tensor | None]:
-    """A random problem that is well conditioned: strengths are such that |1 - a k·k| ≤ 1 at every step.
+    """A random problem that is well conditioned: strengths are such that 0.1 ≤ 1 - a k·k ≤ 1 at every step.
 
-    Without this a write can amplify what is stored, and rounding errors with it, at every step.
+    Beyond 1 in size a write amplifies what is stored, and rounding errors with it, at every step; near 0 hardly more
+    than rounding errors is left of what was stored.
     """
     generator = torch.Generator().manual_seed(case.seed)
     b, h, t, d, v = case.batch, case.heads, case.steps, case.key_dim, case.value_dim
@@ -215,7 +217,8 @@ def draw_inputs(combination: Combination, case: Case) -> tuple[Inputs, Tensor | 
     squares = equations.dot(k, k)
     # a is β or, with a normaliser, β / (z·k).
     largest = torch.where(overlaps > 0, overlaps.clamp(max=1), 1.0) if combination.needs_normaliser else 1.0
-    strengths = torch.rand(b, h, writes, generator=generator, dtype=torch.float64) * largest / squares.clamp(min=1)
+    strengths = 0.9 * torch.rand(b, h, writes, generator=generator, dtype=torch.float64) * largest
+    strengths = strengths / squares.clamp(min=1)
     return (
         Inputs(
             queries,
@@ -293,17 +296,21 @@ def usable_backends(dtype: torch.dtype, rule: UpdateRule | None = None) -> list[
 
 
 def gates_of(rule: UpdateRule, strengths: Tensor, keys: Tensor, values: Tensor) -> dict[str, Tensor]:
-    """Numbers in [0, 1] for each gate of a rule, all different: the write strengths for the first.
+    """Numbers in [0, 1] for each gate of a rule, all different: the write strengths for the first, if it is no decay.
 
-    Of gates with components, those of the last one are zero, so that a decay is exactly zero there.
+    Decays are not so small that a normaliser falls below what counts as zero. Of gates with components, those of the
+    last one are zero, so that a decay is exactly zero there.
     """
     gates = {}
     for number, gate in enumerate(rule.gates):
         # In float64: bfloat16 would round a decay, which then acts at every step.
-        value = strengths if number == 0 else 1 - strengths.double() / (number + 1)
+        first = number == 0 and not isinstance(gate, Decay)
+        value = strengths if first else 1 - strengths.double() / (number + 2)
         value = value if gate.each_write else value[:, :, :: rule.writes_per_step]
         if gate.per != "head":
-            value = value[..., None] * torch.linspace(1, 0, (keys if gate.per == "key" else values).shape[-1])
+            components = torch.linspace(1, 0.5, (keys if gate.per == "key" else values).shape[-1])
+            components[1:][-1:] = 0
+            value = value[..., None] * components
         gates[gate.label] = torch.stack([value, 1 - value / 2], dim=-1) if isinstance(gate, Mamba2Decay) else value
     return gates
 

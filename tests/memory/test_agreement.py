@@ -19,7 +19,7 @@ from combinations import (
     run_library,
     usable_backends,
 )
-from equations import constant_divisors
+from equations import constant_divisors, sizes_of_terms
 from pairwise import pairs_first
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -51,8 +51,13 @@ def assert_agrees(combination: Combination, case: Case) -> None:
         for name in ("reads", "weights", "normaliser"):
             x, y = getattr(actual, name), getattr(expected, name)
             assert (x is None) == (y is None)
-            if y is not None:
-                assert relative_error(x, y) <= tolerance, (backend, name)
+            if y is None:
+                continue
+            error = relative_error(x, y)
+            if name == "reads" and error > tolerance:
+                with sizes_of_terms():
+                    error = relative_error(x, y, run_equations(combination, inputs, projection).reads)
+            assert error <= tolerance, (backend, name)
         for name, gradient in expected.gradients.items():
             error = relative_error(actual.gradients[name], gradient)
             if error > gradient_tolerance:

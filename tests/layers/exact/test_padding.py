@@ -141,7 +141,7 @@ def rows_of(state: FastWeightState, rows: list[int]) -> FastWeightState:
     return state.select(torch.tensor(rows))
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data())
 def test_rows_do_not_influence_each_other(data: st.DataObject) -> None:
     choice = data.draw(st.sampled_from(CHOICES))
