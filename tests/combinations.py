@@ -32,6 +32,7 @@ from fastweights.memory import (
 )
 from fastweights.update_rules import (
     UPDATE_RULES,
+    Decay,
     DecayedSumRule,
     DeltaProductRule,
     FastWeightMemoryRule,
@@ -76,6 +77,11 @@ class Combination:
     def __str__(self) -> str:
         attention = {None: "none", True: "full", False: "output"}[self.attention and self.attention.retrieval]
         return f"{self.rule}-{self.feature_map}-{type(self.normalisation).__name__}-attention={attention}"
+
+    @property
+    def options(self) -> tuple[object, ...]:
+        """What `pairwise` counts pairs of."""
+        return self.rule, self.feature_map, self.normalisation, self.attention
 
     @property
     def keeps_scale_apart(self) -> bool:
@@ -186,9 +192,10 @@ class Results(NamedTuple):
 
 
 def draw_inputs(combination: Combination, case: Case) -> tuple[Inputs, Tensor | None]:
-    """A random problem that is well conditioned: strengths are such that |1 - a k·k| ≤ 1 at every step.
+    """A random problem that is well conditioned: strengths are such that 0.1 ≤ 1 - a k·k ≤ 1 at every step.
 
-    Without this a write can amplify what is stored, and rounding errors with it, at every step.
+    Beyond 1 in size a write amplifies what is stored, and rounding errors with it, at every step; near 0 hardly more
+    than rounding errors is left of what was stored.
     """
     generator = torch.Generator().manual_seed(case.seed)
     b, h, t, d, v = case.batch, case.heads, case.steps, case.key_dim, case.value_dim
@@ -210,7 +217,8 @@ def draw_inputs(combination: Combination, case: Case) -> tuple[Inputs, Tensor | 
     squares = equations.dot(k, k)
     # a is β or, with a normaliser, β / (z·k).
     largest = torch.where(overlaps > 0, overlaps.clamp(max=1), 1.0) if combination.needs_normaliser else 1.0
-    strengths = torch.rand(b, h, writes, generator=generator, dtype=torch.float64) * largest / squares.clamp(min=1)
+    strengths = 0.9 * torch.rand(b, h, writes, generator=generator, dtype=torch.float64) * largest
+    strengths = strengths / squares.clamp(min=1)
     return (
         Inputs(
             queries,
@@ -262,7 +270,7 @@ def run_library(combination: Combination, inputs: Inputs, projection: Tensor | N
     return _with_gradients(leaves, reads, weights, normaliser)
 
 
-def run_equations(combination: Combination, inputs: Inputs, projection: Tensor | None) -> Results:
+def run_equations(combination: Combination, inputs: Inputs, projection: Tensor | None, direction: int = 1) -> Results:
     """The same in float64 by the paper's equations."""
     leaves = _leaves(Inputs(*(None if x is None else x.double() for x in inputs)))
     queries, keys = (_mapped(combination, x, projection) for x in leaves[:2])
@@ -270,7 +278,7 @@ def run_equations(combination: Combination, inputs: Inputs, projection: Tensor |
     reads, weights, normaliser = equations.run(
         combination.rule, combination.attention, queries, keys, leaves.values, gates, *leaves[4:]
     )
-    return _with_gradients(leaves, reads, weights, normaliser)
+    return _with_gradients(leaves, reads, weights, normaliser, direction)
 
 
 def usable_backends(dtype: torch.dtype, rule: UpdateRule | None = None) -> list[str]:
@@ -288,25 +296,29 @@ def usable_backends(dtype: torch.dtype, rule: UpdateRule | None = None) -> list[
 
 
 def gates_of(rule: UpdateRule, strengths: Tensor, keys: Tensor, values: Tensor) -> dict[str, Tensor]:
-    """Numbers in [0, 1] for each gate of a rule, all different: the write strengths for the first.
+    """Numbers in [0, 1] for each gate of a rule, all different: the write strengths for the first, if it is no decay.
 
-    Of gates with components, those of the last one are zero, so that a decay is exactly zero there.
+    Decays are not so small that a normaliser falls below what counts as zero. Of gates with components, those of the
+    last one are zero, so that a decay is exactly zero there.
     """
     gates = {}
     for number, gate in enumerate(rule.gates):
         # In float64: bfloat16 would round a decay, which then acts at every step.
-        value = strengths if number == 0 else 1 - strengths.double() / (number + 1)
+        first = number == 0 and not isinstance(gate, Decay)
+        value = strengths if first else 1 - strengths.double() / (number + 2)
         value = value if gate.each_write else value[:, :, :: rule.writes_per_step]
         if gate.per != "head":
-            value = value[..., None] * torch.linspace(1, 0, (keys if gate.per == "key" else values).shape[-1])
-        gates[gate.name] = torch.stack([value, 1 - value / 2], dim=-1) if isinstance(gate, Mamba2Decay) else value
+            components = torch.linspace(1, 0.5, (keys if gate.per == "key" else values).shape[-1])
+            components[1:][-1:] = 0
+            value = value[..., None] * components
+        gates[gate.label] = torch.stack([value, 1 - value / 2], dim=-1) if isinstance(gate, Mamba2Decay) else value
     return gates
 
 
-def relative_error(actual: Tensor, expected: Tensor, parts: Tensor | None = None) -> float:
+def relative_error(actual: Tensor, expected: Tensor, *parts: Tensor) -> float:
     """|x - y| / |y| in the Frobenius norm or, where y is a difference of larger `parts`, relative to those."""
     difference = torch.linalg.vector_norm(actual.double() - expected.double()).item()
-    scale = max(torch.linalg.vector_norm(x.double()).item() for x in (expected, parts) if x is not None)
+    scale = max(torch.linalg.vector_norm(x.double()).item() for x in (expected, *parts))
     return 0.0 if difference == 0 else difference / scale if scale else math.inf
 
 
@@ -314,9 +326,11 @@ def _leaves(inputs: Inputs) -> Inputs:
     return Inputs(*(None if x is None else x.detach().requires_grad_() for x in inputs))
 
 
-def _with_gradients(leaves: Inputs, reads: Tensor, weights: Tensor, normaliser: Tensor | None) -> Results:
+def _with_gradients(
+    leaves: Inputs, reads: Tensor, weights: Tensor, normaliser: Tensor | None, direction: int = 1
+) -> Results:
     """Gradients of a fixed random combination of everything that comes out."""
-    generator = torch.Generator().manual_seed(1)
+    generator = torch.Generator().manual_seed(direction)
     outputs = [x for x in (reads, weights, normaliser) if x is not None]
     given = {name: x for name, x in leaves._asdict().items() if x is not None}
     directions = [torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x.dtype) for x in outputs]

@@ -39,6 +39,7 @@ Gates = dict[str, Tensor]
 Step = Callable[[Tensor, Tensor, Tensor, Gates, Tensor | None], Tensor]
 
 _divisors_are_constant = False
+_reads_are_sums_of_sizes = False
 
 
 @contextmanager
@@ -52,6 +53,15 @@ def constant_divisors() -> Iterator[None]:
     _divisors_are_constant = True
     yield
     _divisors_are_constant = False
+
+
+@contextmanager
+def sizes_of_terms() -> Iterator[None]:
+    """Reads |W| |q| instead of W q: the scale on which rounding errors of a sum that cancels have to be judged."""
+    global _reads_are_sums_of_sizes
+    _reads_are_sums_of_sizes = True
+    yield
+    _reads_are_sums_of_sizes = False
 
 
 def run(
@@ -68,7 +78,7 @@ def run(
     step, count = step_of(rule, divides_retrieval=attention is not None and attention.retrieval), rule.writes_per_step
     reads = [values[:, :, :0]]
     for i, (k, v) in enumerate(zip(keys.unbind(2), values.unbind(2), strict=True)):
-        now = {gate.name: gates[gate.name][:, :, i if gate.each_write else i // count] for gate in rule.gates}
+        now = {gate.label: gates[gate.label][:, :, i if gate.each_write else i // count] for gate in rule.gates}
         if count > 1 and i % count:  # what a step does once, it does before its first write
             now = {**now, "alpha": torch.ones_like(now["beta"])}
         weights = step(weights, k, v, now, normaliser)
@@ -77,12 +87,16 @@ def run(
         if i % count < count - 1:
             continue
         q = queries[:, :, i // count]
-        read = matvec(weights, q)
+        read, divisors = matvec(weights, q), []
         if isinstance(rule, FastWeightMemoryRule) and rule.layer_norm:
-            centred = read - read.mean(-1, keepdim=True)
-            read = divide_or_zero(centred, (centred.square().mean(-1) + 1e-5).sqrt())
+            read = read - read.mean(-1, keepdim=True)
+            divisors.append((read.square().mean(-1) + 1e-5).sqrt())
         if normaliser is not None and attention is not None:
-            read = divide_or_zero(read, dot(normaliser, q))  # Eqs. 19, 28
+            divisors.append(dot(normaliser, q))  # Eqs. 19, 28
+        if _reads_are_sums_of_sizes:
+            read = matvec(weights.abs(), q.abs())
+        for divisor in divisors:
+            read = divide_or_zero(read, divisor)
         reads.append(read[:, :, None])
     return torch.cat(reads, dim=2), weights, normaliser
 

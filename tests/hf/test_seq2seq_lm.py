@@ -1,5 +1,6 @@
 """The Hugging Face translator: generation equals our own searches, padding, caches, saving, loading, training."""
 
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from fastweights.data.translation_tokeniser import END, PAD, START
 from fastweights.hf import FastWeightForSeq2SeqLM, TranslationCache
 from fastweights.models.translator import Translator
 from own_search import beam_search, greedy
+from pairwise import pairs_first
 from translators import TRANSLATORS, translator
 
 LONGEST = 12
@@ -46,12 +48,6 @@ class TestEveryAttention:
         model = example(name)
         assert generated(model, SOURCES) == [greedy(model.model, source, LONGEST) for source in SOURCES]
 
-    @pytest.mark.parametrize(("beams", "penalty"), [(1, 0.6), (4, 0.6), (3, 1.0), (2, 0.0)])
-    def test_beam_search_is_our_own(self, name: str, beams: int, penalty: float) -> None:
-        model = example(name)
-        found = generated(model, SOURCES, num_beams=beams, length_penalty=penalty)
-        assert found == [beam_search(model.model, source, beams, penalty, LONGEST) for source in SOURCES]
-
     @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"num_beams": 2, "num_return_sequences": 2}])
     def test_generation_without_cache_is_the_same(self, name: str, options: dict[str, Any]) -> None:
         model = example(name)
@@ -76,25 +72,6 @@ class TestEveryAttention:
             probabilities = model.model.log_probabilities(hidden)[0, -1].exp()
             expected.append(int(torch.multinomial(probabilities, 1)))
         assert found == expected
-
-    @pytest.mark.parametrize("options", [{}, {"num_beams": 4}])
-    @pytest.mark.parametrize("left", [True, False])
-    @pytest.mark.parametrize("with_mask", [True, False])
-    def test_a_padded_row_is_the_row_alone(
-        self, name: str, options: dict[str, Any], left: bool, with_mask: bool
-    ) -> None:
-        model = example(name)
-        tokens, mask = padded(SOURCES, left)
-        options = {"num_beams": 1, "max_new_tokens": LONGEST, "return_dict_in_generate": True, **options}
-        options |= {"output_logits": True}
-        together = model.generate(tokens, attention_mask=mask if with_mask else None, **options)
-        beams = options["num_beams"]
-        for row, source in enumerate(SOURCES):
-            alone = model.generate(torch.tensor([source]), **options)
-            assert stripped(together.sequences[row].tolist()) == stripped(alone.sequences[0].tolist())
-            for step, expected in enumerate(alone.logits):
-                found = together.logits[step][row * beams : (row + 1) * beams]
-                assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
     def test_logits_are_those_of_our_own_model(self, name: str) -> None:
         model = example(name)
@@ -134,6 +111,43 @@ class TestEveryAttention:
             cache = found.past_key_values
             assert_close(found.logits[:, 0], expected[:, step], rtol=1e-4, atol=1e-4)
         assert cache.get_seq_length() == 6
+
+
+# Every attention with the usual search, every search with one attention.
+SEARCHES = [(4, 0.6), (1, 0.6), (3, 1.0), (2, 0.0)]
+ORDINARY = {(name, SEARCHES[0]) for name in TRANSLATORS} | {("delta", search) for search in SEARCHES}
+
+
+@pytest.mark.parametrize(
+    ("name", "search"),
+    [
+        pytest.param(name, search, marks=[] if (name, search) in ORDINARY else pytest.mark.slow)
+        for name in TRANSLATORS
+        for search in SEARCHES
+    ],
+)
+def test_beam_search_is_our_own(name: str, search: tuple[int, float]) -> None:
+    model, (beams, penalty) = example(name), search
+    found = generated(model, SOURCES, num_beams=beams, length_penalty=penalty)
+    assert found == [beam_search(model.model, source, beams, penalty, LONGEST) for source in SOURCES]
+
+
+@pytest.mark.parametrize(
+    "case", pairs_first(list(product(TRANSLATORS, [1, 4], ["left", "right"], ["mask", "no mask"])), tuple), ids=str
+)
+def test_a_padded_row_is_the_row_alone(case: tuple[str, int, str, str]) -> None:
+    name, beams, side, with_mask = case
+    model = example(name)
+    tokens, mask = padded(SOURCES, side == "left")
+    options: dict[str, Any] = {"num_beams": beams, "max_new_tokens": LONGEST}
+    options |= {"return_dict_in_generate": True, "output_logits": True}
+    together = model.generate(tokens, attention_mask=mask if with_mask == "mask" else None, **options)
+    for row, source in enumerate(SOURCES):
+        alone = model.generate(torch.tensor([source]), **options)
+        assert stripped(together.sequences[row].tolist()) == stripped(alone.sequences[0].tolist())
+        for step, expected in enumerate(alone.logits):
+            found = together.logits[step][row * beams : (row + 1) * beams]
+            assert_close(found, expected, rtol=1e-4, atol=1e-4)
 
 
 class TestLoss:

@@ -63,6 +63,8 @@ def differentiate(
     """Gradients of a fixed random combination of reads and weights; an input that is not used has a zero one."""
     generator = torch.Generator().manual_seed(1)
     outputs = tuple(x for x in outputs if x.requires_grad)
-    directions = [lay_out(torch.randn(x.shape, generator=generator).to(x.dtype), layout) for x in outputs]
+    # Numbers that every precision can hold: otherwise the oracle would differentiate something else.
+    drawn = [torch.randn(x.shape, generator=generator).bfloat16() for x in outputs]
+    directions = [lay_out(x.to(y.dtype), layout) for x, y in zip(drawn, outputs, strict=True)]
     found = torch.autograd.grad(outputs, list(inputs.values()), directions, materialize_grads=True)
     return dict(zip(inputs, found, strict=True))

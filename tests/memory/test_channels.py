@@ -31,7 +31,7 @@ SIZES = st.fixed_dictionaries(
 @pytest.mark.parametrize("backend", EVERY)
 @pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
 def test_reads_weights_and_all_gradients_agree_with_the_recurrence(backend: str, dtype: torch.dtype) -> None:
-    @settings(max_examples=120, phases=[Phase.generate])
+    @settings(max_examples=50, phases=[Phase.generate])
     @given(
         sizes=SIZES,
         kind=st.sampled_from([(True, False), (True, True), (False, True)]),

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from combinations import Case, combinations
 from fastweights import FEATURE_MAPS, UPDATE_RULES, FeatureMap
+from pairwise import every_pair
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -63,7 +64,7 @@ def test_a_rule_in_the_table_is_held_against_its_definition(
     monkeypatch.setitem(UPDATE_RULES, "fading", rule)
     found = [combination for combination in combinations() if combination.rule == rule()]
     assert {type(combination.feature_map) for combination in found} == set(FEATURE_MAPS.values())
-    for combination in found:
+    for combination in every_pair(found, lambda combination: combination.options):
         assert_agrees(combination, case(dtype))
 
 
@@ -83,5 +84,5 @@ def test_a_map_in_the_table_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FEATURE_MAPS, "square", Square)
     found = [combination for combination in combinations() if combination.feature_map == Square()]
     assert {type(combination.rule) for combination in found} == set(UPDATE_RULES.values())
-    for combination in found:
+    for combination in every_pair(found, lambda combination: combination.options):
         assert_agrees(combination, case(torch.float64))

@@ -107,7 +107,7 @@ def test_every_rule_keeps_packed_sequences_apart(
         pytest.skip("the rule needs a normaliser")
     row = sequences(rule, ENDS[-1], dtype)
     row = {name: x.requires_grad_() for name, x in row.items()}
-    names = [gate.name for gate in rule.gates]
+    names = [gate.label for gate in rule.gates]
 
     def run(start: int, end: int, boundaries: Tensor | None, backend: str) -> tuple[Tensor, FastWeightState]:
         n = rule.writes_per_step

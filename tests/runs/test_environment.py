@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from fastweights import backends
+from fastweights.memory import native
 from fastweights.runs import environment
 from fastweights.runs.environment import Environment
 

@@ -116,7 +116,7 @@ def test_gates_of_the_other_rules() -> None:
     assert beta.each_write
     assert not alpha.each_write
     assert beta(torch.zeros(1)).item() == 1.0
-    assert [gate.name for gate in DecayedSumRule(RetNetDecay()).gates] == ["decay"]
+    assert [gate.label for gate in DecayedSumRule(RetNetDecay()).gates] == ["decay"]
 
 
 def test_a_decay_acts_before_the_first_of_several_writes() -> None:

@@ -32,7 +32,7 @@ def problem(steps: int = 6) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
 def per_write(rule: UpdateRule, strengths: Tensor, keys: Tensor, values: Tensor) -> dict[str, Tensor]:
     """Gates as `step` and `coefficients` take them; here every write is one of its own."""
     gates = gates_of(rule, strengths, keys, values)
-    whole = {gate.name for gate in rule.gates if not gate.each_write}
+    whole = {gate.label for gate in rule.gates if not gate.each_write}
     repeated = {name: gate.repeat_interleave(rule.writes_per_step, 2) for name, gate in gates.items() if name in whole}
     return gates | repeated
 

@@ -20,6 +20,7 @@ from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 from fastweights.shapes import Gates, PerStep
 from fastweights.update_rules import DeltaRule, Gate, LinearRule, SumRule, WriteStrength
 from fastweights.update_rules.base import outer
+from pairwise import every_pair
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "add_a_gated_rule.py"
 BACKENDS = [name for name, status in backends().items() if status.available]
@@ -50,8 +51,8 @@ def test_a_rule_with_two_gates_agrees_with_its_definition_on_every_backend(
 ) -> None:
     found = [combination for combination in combinations() if combination.rule == rule]
     assert {type(combination.feature_map) for combination in found} == set(FEATURE_MAPS.values())
-    for combination in found:
-        assert combination.backends() == BACKENDS
+    assert all(combination.backends() == BACKENDS for combination in found)
+    for combination in every_pair(found, lambda combination: combination.options):
         assert_agrees(combination, Case(2, 1, 17, 4, 5, dtype, "transposed", starts_empty=False, seed=0))
 
 

@@ -37,7 +37,7 @@ def run_rule(
         rule = rule.with_attention_normalisation()
     if (attention_normalisation is not None or rule.needs_normaliser) and state.normaliser is None:
         raise ValueError(f"{type(rule).__name__} with attention normalisation needs a state with a normaliser")
-    if missing := [gate.name for gate in rule.gates if gate.name not in writes.gates]:
+    if missing := [gate.label for gate in rule.gates if gate.label not in writes.gates]:
         raise ValueError(f"{type(rule).__name__} needs the gates {', '.join(missing)}, got {sorted(writes.gates)}")
     results, steps = writes.values.dtype, _steps_after(rule, writes, state)
     # In at least float32, so that coefficients such as a decay of 0.99 are not rounded to bfloat16.

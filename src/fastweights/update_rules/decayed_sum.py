@@ -39,12 +39,12 @@ class DecayedSumRule(LinearRule):
         gates: StepGates,
         normaliser: Normaliser | None = None,
     ) -> Weights:
-        decay, write = self.decay.split(gates[self.decay.name])
+        decay, write = self.decay.split(gates[self.decay.label])
         kept = weights * (decay[..., None, :] if self.decay.per == "key" else decay[..., None, None])
         return kept + outer(value if write is None else write[..., None] * value, key)
 
     @override
     def coefficients(self, keys: Keys, gates: Gates, overlaps: PerStep | None = None) -> Coefficients:
-        decay, write = self.decay.split(gates[self.decay.name])
+        decay, write = self.decay.split(gates[self.decay.label])
         ones = torch.ones_like(keys[..., 0])
         return Coefficients(erase=torch.zeros_like(ones), write=ones if write is None else write, decay=decay)

@@ -17,7 +17,7 @@ from fastweights.update_rules.gates import Gate
 class Decay(Gate):
     """g in [0, 1]: W ← g W, or W ← W diag(g) if it is one number `per` component of the key."""
 
-    name: str = "decay"
+    label: str = "decay"
 
     def split(self, gate: Tensor) -> tuple[Tensor, Tensor | None]:
         """The decay and, where it has a say in that too, the write strength."""

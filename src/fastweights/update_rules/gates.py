@@ -18,7 +18,8 @@ class Gate(ABC):
     `each_write` has a gate of its own.
     """
 
-    name: str
+    label: str
+    """By which the rule and the layer know it; the `name` of a configuration is that of the class."""
     per: Literal["head", "key", "value"] = "head"
     rank: int | Literal["head"] | None = None
     each_write: bool = False

@@ -193,7 +193,8 @@ def test_the_whole_operator_can_be_compiled_and_exported(script: str) -> None:
     subprocess.run([sys.executable, "-W", "ignore", "-c", script], check=True, timeout=120)
 
 
-@pytest.mark.parametrize("compiler", ["aot_eager", pytest.param("inductor", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("compiler", ["aot_eager", "inductor"])
 def test_a_language_model_can_be_compiled_for_training_and_generation(compiler: str) -> None:
     if compiler == "inductor" and shutil.which("g++") is None:
         pytest.skip("there is no C++ compiler here")

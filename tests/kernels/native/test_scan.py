@@ -1,7 +1,8 @@
 """The C++ kernel: every instruction set against the oracle, and what holds whatever the threads."""
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from itertools import product
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from fastweights import fast_weight_scan
 from fastweights.kernels.native import library as native_library
 from fastweights.kernels.native import scan as kernel
 from fastweights.memory import chunked, native, recurrent
+from pairwise import pairs_first
 
 if (problem := native.unavailable()) is not None:
     pytest.skip(problem, allow_module_level=True)
@@ -39,11 +41,16 @@ SHAPES = [
 ]
 
 
-@pytest.fixture(params=LEVELS)
-def level(request: pytest.FixtureRequest) -> Iterator[str]:
+@pytest.fixture
+def use() -> Iterator[Callable[[str], None]]:
+    """Switches to an instruction set, and back to the best at the end."""
     library = native_library.load()
-    assert library.fastweights_use_level(request.param.encode())
-    yield request.param
+
+    def switch(level: str) -> None:
+        assert library.fastweights_use_level(level.encode())
+        assert native_library.instructions() == level
+
+    yield switch
     library.fastweights_use_level(LEVELS[-1].encode())
 
 
@@ -56,6 +63,10 @@ def threads() -> Iterator[None]:
 
 
 KINDS = ["no decay", "decay", "channels", "lookups", "channels and lookups", "lookups without decay"]
+
+
+CASES = pairs_first(list(product(product(LEVELS, TOLERANCES), SHAPES, KINDS)), tuple)
+"""Every kind with every instruction set and precision, and every shape with each of these."""
 
 
 def problem_of(shape: tuple[int, ...], dtype: torch.dtype = torch.float32, kind: str = "decay") -> dict[str, Tensor]:
@@ -85,13 +96,12 @@ def by_the_oracle(shape: tuple[int, ...], kind: str) -> dict[str, Tensor]:
 
 
 @pytest.mark.usefixtures("one_thread")
-@pytest.mark.parametrize("dtype", TOLERANCES, ids=str)
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_instruction_set_agrees_with_the_oracle(
-    level: str, shape: tuple[int, ...], kind: str, dtype: torch.dtype
+    case: tuple[tuple[str, torch.dtype], tuple[int, ...], str], use: Callable[[str], None]
 ) -> None:
-    assert native_library.instructions() == level
+    (level, dtype), shape, kind = case
+    use(level)
     actual = run({name: x.to(dtype) for name, x in problem_of(shape, kind=kind).items()})
     expected = by_the_oracle(shape, kind)
     tolerance, gradient_tolerance = TOLERANCES[dtype]

@@ -41,10 +41,10 @@ class RetrievalModel(nn.Module):
         if isinstance(attention, FastWeightRead):
             self.gates, width = attention.update_rule.gates, attention.feature_map.feature_dim(key_dim)
             self.gate_dims = [{"head": 1, "key": width, "value": num_keys}[gate.per] for gate in self.gates]
-            if odd := [gate.name for gate in self.gates if gate.rank or gate.each_write or not gate.from_input]:
+            if odd := [gate.label for gate in self.gates if gate.rank or gate.each_write or not gate.from_input]:
                 raise ValueError(f"update_rule: a retrieval model computes its gates from pairs, not {', '.join(odd)}")
         self.gate_projection = nn.Linear(num_keys + embedding_dim, sum(self.gate_dims)) if self.gates else None
-        learned = {gate.name: gate.parameters(1, dim) for gate, dim in zip(self.gates, self.gate_dims, strict=True)}
+        learned = {gate.label: gate.parameters(1, dim) for gate, dim in zip(self.gates, self.gate_dims, strict=True)}
         self.gate_parameters = nn.ModuleDict({name: nn.ParameterDict(x) for name, x in learned.items() if x})
         self.reset_parameters(generator)
 
@@ -96,9 +96,9 @@ class RetrievalModel(nn.Module):
             # One head, whose dimension the gates of a layer have.
             x = (x.squeeze(-1) if gate.per == "head" else x).unsqueeze(1)
             learned = (
-                self.gate_parameters.get_submodule(gate.name) if gate.name in self.gate_parameters else nn.Module()
+                self.gate_parameters.get_submodule(gate.label) if gate.label in self.gate_parameters else nn.Module()
             )
-            gates[gate.name] = gate(x, **dict(learned.named_parameters())).squeeze(1)
+            gates[gate.label] = gate(x, **dict(learned.named_parameters())).squeeze(1)
         return gates
 
     def _project_pairs(self, projection: nn.Linear, keys: Tensor, values: Tensor) -> Float[Tensor, "b t d"]:

@@ -56,8 +56,8 @@ class MemoryAttention(nn.Module):
         self.output = nn.Linear(num_heads * self.value_dim, model_dim, bias=False)
         self._add_projections()
         gates = update_rule.gates
-        self.low_rank_gates = nn.ModuleDict({gate.name: self._low_rank(gate) for gate in gates if gate.rank})
-        learned = {gate.name: gate.parameters(num_heads, self._components(gate)) for gate in gates}
+        self.low_rank_gates = nn.ModuleDict({gate.label: self._low_rank(gate) for gate in gates if gate.rank})
+        learned = {gate.label: gate.parameters(num_heads, self._components(gate)) for gate in gates}
         self.gate_parameters = nn.ModuleDict({name: nn.ParameterDict(x) for name, x in learned.items() if x})
 
     def _add_projections(self) -> None:
@@ -144,17 +144,17 @@ class MemoryAttention(nn.Module):
         gates, of_projection = {}, iter(computed)
         for gate in self.update_rule.gates:
             if gate.rank:
-                (logits,) = self._split(self.low_rank_gates[gate.name](x), self._logits(gate))
+                (logits,) = self._split(self.low_rank_gates[gate.label](x), self._logits(gate))
             else:
                 logits = next(of_projection)
             if gate.each_write:
                 logits = self._single_writes(logits)
             learned = (
-                self.gate_parameters.get_submodule(gate.name).named_parameters()
-                if gate.name in self.gate_parameters
+                self.gate_parameters.get_submodule(gate.label).named_parameters()
+                if gate.label in self.gate_parameters
                 else ()
             )
-            gates[gate.name] = gate(logits.squeeze(-1) if gate.per == "head" else logits, **dict(learned))
+            gates[gate.label] = gate(logits.squeeze(-1) if gate.per == "head" else logits, **dict(learned))
         return gates
 
     def _run(
