@@ -73,7 +73,7 @@ class RetrievalTask(Task[tuple[RetrievalBatch, Projection | None]]):
 
 
 def _best(name: str, evaluations: Sequence[Json]) -> Json:
-    """The least of a curve and the first step that reached it; a loss that is null or absent, as that of a model that broke, is never least."""
+    """The least of a curve and the first step that reached it; a loss that is null or absent is never least."""
     finite = [(row[name], row["step"]) for row in evaluations if row.get(name) is not None]
     loss, step = min(finite, default=(None, None))
     return {"best_loss": loss, "best_step": step, "last_loss": evaluations[-1].get(name) if evaluations else None}
