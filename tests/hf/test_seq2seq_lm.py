@@ -128,8 +128,8 @@ ORDINARY = {(name, SEARCHES[0]) for name in TRANSLATORS} | {("delta", search) fo
 )
 def test_beam_search_is_our_own(name: str, search: tuple[int, float]) -> None:
     model, (beams, penalty) = example(name), search
-    found = generated(model, SOURCES, num_beams=beams, length_penalty=penalty)
-    assert found == [beam_search(model.model, source, beams, penalty, LONGEST) for source in SOURCES]
+    found = generated(model, SOURCES[:2], num_beams=beams, length_penalty=penalty)
+    assert found == [beam_search(model.model, source, beams, penalty, LONGEST) for source in SOURCES[:2]]
 
 
 @pytest.mark.parametrize(

@@ -58,13 +58,18 @@ def leaves(tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> dict
 
 
 def differentiate(
-    outputs: tuple[Tensor, ...], inputs: dict[str, Tensor], layout: str = "contiguous"
+    outputs: tuple[Tensor, ...],
+    inputs: dict[str, Tensor],
+    layout: str = "contiguous",
+    precision: torch.dtype = torch.float32,
 ) -> dict[str, Tensor]:
-    """Gradients of a fixed random combination of reads and weights; an input that is not used has a zero one."""
+    """Gradients of a fixed random combination of reads and weights; an input that is not used has a zero one.
+
+    Its coefficients are numbers of `precision`, so that an oracle in another one differentiates the same combination.
+    """
     generator = torch.Generator().manual_seed(1)
     outputs = tuple(x for x in outputs if x.requires_grad)
-    # Numbers that every precision can hold: otherwise the oracle would differentiate something else.
-    drawn = [torch.randn(x.shape, generator=generator).bfloat16() for x in outputs]
+    drawn = [torch.randn(x.shape, generator=generator).to(precision) for x in outputs]
     directions = [lay_out(x.to(y.dtype), layout) for x, y in zip(drawn, outputs, strict=True)]
     found = torch.autograd.grad(outputs, list(inputs.values()), directions, materialize_grads=True)
     return dict(zip(inputs, found, strict=True))

@@ -54,8 +54,8 @@ def test_reads_weights_and_all_gradients_agree_with_the_recurrence(backend: str,
         for x, y in zip(actual, expected, strict=True):
             assert x.shape == y.shape
             assert relative_error(x, y.detach()) <= tolerance
-        expected_gradients = differentiate(expected, exact, layout)
-        for name, gradient in differentiate(actual, ours, layout).items():
+        expected_gradients = differentiate(expected, exact, layout, dtype)
+        for name, gradient in differentiate(actual, ours, layout, dtype).items():
             assert gradient.dtype == ours[name].dtype
             assert relative_error(gradient, expected_gradients[name]) <= gradient_tolerance, name
 

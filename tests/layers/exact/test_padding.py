@@ -40,7 +40,7 @@ PATTERNS = {
 }
 
 
-@settings(max_examples=150)
+@settings(max_examples=100)
 @given(st.data())
 def test_padding_anywhere_changes_nothing(data: st.DataObject) -> None:
     choice = data.draw(st.sampled_from(CHOICES))
