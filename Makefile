@@ -10,7 +10,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/ready
-EXTRAS := dev,hf
+EXTRAS := dev,hf,mt
 SOURCES_OF_BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard csrc/* csrc/*/*)
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 # One process per core, one thread each: small problems gain nothing from more.
@@ -63,7 +63,7 @@ check: lint
 	$(PYTEST) -m "not slow" $(OPTIONS)
 
 report: $(READY)
-	$(BIN)/fastweights report --results results --figures docs/figures --update README.md docs/reproducing.md
+	$(BIN)/fastweights report --results results --figures docs/figures --update README.md docs/reproducing.md docs/translation.md
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(OPTIONS)

@@ -12,7 +12,7 @@ from benchmarks.layer_parts import Part
 from benchmarks.operators import readable
 from benchmarks.timing import Json, Times
 from fastweights import DPFP, SumNormalisation, fast_weight_scan
-from fastweights.layers.feature_mapping import FeatureMapping
+from fastweights.layers.feature_projection import FeatureProjection
 
 BATCH, HEADS, STEPS, DIM = 4, 8, 1024, 64
 NUS = (1, 2, 3)
@@ -25,7 +25,7 @@ def define(x: Tensor, nu: int) -> Tensor:
     return features / features.sum(dim=-1, keepdim=True)
 
 
-def map_error(mapping: FeatureMapping, x: Tensor, nu: int) -> float:
+def map_error(mapping: FeatureProjection, x: Tensor, nu: int) -> float:
     """Largest error of features and gradients, relative to the largest of what is expected."""
     results = []
     for function, at in ((lambda y: mapping(y)[0], x), (lambda y: define(y, nu), x.double())):
@@ -56,7 +56,7 @@ class FeatureMapMeasurement:
         calls: dict[str, Callable[[], Times]] = {}
         errors = {}
         for nu in NUS:
-            mapping = FeatureMapping(DIM, DPFP(nu), SumNormalisation())
+            mapping = FeatureProjection(DIM, DPFP(nu), SumNormalisation())
             errors[f"DPFP-{nu}"] = map_error(mapping, queries[:1, :, :16], nu)
             if errors[f"DPFP-{nu}"] <= TOLERANCE:
                 mapped = tuple(mapping(x)[0] for x in (queries, keys))
@@ -73,7 +73,7 @@ class FeatureMapMeasurement:
         }
 
 
-def map_both(mapping: FeatureMapping) -> Callable[..., tuple[Tensor, ...]]:
+def map_both(mapping: FeatureProjection) -> Callable[..., tuple[Tensor, ...]]:
     """The map of queries and of keys."""
     return lambda queries, keys: (mapping(queries)[0], mapping(keys)[0])
 

@@ -16,7 +16,7 @@ from benchmarks.operators import readable
 from benchmarks.timing import Json, Times, stopwatch
 from fastweights import FastWeightAttention, FastWeightState
 from fastweights.experiments.language_models.presets import PRESETS
-from fastweights.memory import Writes
+from fastweights.memory import WriteInputs
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 
 CLUSTERS = {1000: 0.703, 3000: 0.143, 8000: 0.098, 21_278: 0.056}
@@ -45,10 +45,10 @@ class PeerAttention(FastWeightAttention):
     """The same layer with transformers' chunked rule in place of the operator."""
 
     def _run(
-        self, writes: Writes, queries: Tensor, state: FastWeightState, x: Tensor, causal: bool
+        self, writes: WriteInputs, queries: Tensor, state: FastWeightState, x: Tensor, causal: bool
     ) -> tuple[Tensor, FastWeightState]:
         peer = COMPETITORS["transformers"]
-        inputs = (queries, writes.keys, writes.values, writes.strengths)
+        inputs = (queries, writes.keys, writes.values, writes.gates["beta"])
         reads = peer.layout(peer.load()(*map(peer.layout, inputs)))
         scale = self.read_scale * peer.read_scale(queries.shape[-1])
         return self.output((scale * reads).transpose(1, 2).flatten(2)), state

@@ -2,6 +2,7 @@
 
 from typing import Protocol
 
+from benchmarks.decays import DecayMeasurement
 from benchmarks.decoding import DecodingMeasurement
 from benchmarks.feature_maps import FeatureMapMeasurement
 from benchmarks.language_models import GenerationMeasurement, TrainingMeasurement
@@ -10,6 +11,7 @@ from benchmarks.lengths import LengthMeasurement
 from benchmarks.operators import OperatorMeasurement
 from benchmarks.peak_memory import MemoryMeasurement
 from benchmarks.problems import Case
+from benchmarks.shortcuts import ShortcutMeasurement
 from benchmarks.stacks import StackMeasurement
 from benchmarks.synthetic import SyntheticMeasurement
 from benchmarks.timing import Json
@@ -60,7 +62,10 @@ def full() -> list[Measurement]:
         plan += [operator(steps, size, threads=1) for steps in (FEW_LENGTHS if plain else (1024,))]
     plan += [
         LengthMeasurement(),
+        DecayMeasurement(Case(1, HEADS, 1024, 64, 64)),
+        DecayMeasurement(Case(1, HEADS, 1024, 128, 128)),
         DecodingMeasurement(),
+        ShortcutMeasurement(),
         FeatureMapMeasurement(),
         LayerMeasurement(),
     ]

@@ -128,6 +128,21 @@ def per_token(measured: Json, steps: str, what: str) -> float | None:
     return None if seconds is None else seconds / (int(steps) * measured["batch"])
 
 
+def decays(record: SpeedRecord) -> Table:
+    """What a decay and lookups cost beside one decay per head, and beside transformers' Kimi Delta Attention."""
+    rows = []
+    for measured in record.kind("decay"):
+        size = Case(**measured["case"]).name
+        for who in measured["times"]:
+            cells = [
+                (best(measured["times"], who, what), best(measured["times"], "per head", what))
+                for what in ("forward", "backward", "training")
+            ]
+            rows.append((size, who, *(milliseconds(time) for time, _ in cells), *(ratio(*cell) for cell in cells)))
+    columns = ("b, h, t, k, v", "decay", "forward ms", "backward ms", "both ms", "of per head", "backward", "both")
+    return Table("Decay and lookups", columns, rows)
+
+
 def decoding(record: SpeedRecord) -> Table:
     """Single steps, and the native step against each."""
     rows = []
@@ -137,6 +152,17 @@ def decoding(record: SpeedRecord) -> Table:
             seconds = best(measured["times"], name, "step")
             rows.append((name, microseconds(seconds), ratio(seconds, native)))
     return Table("One step, b = 1, h = 8, k = v = 64, no gradients", ("step", "µs", "native is faster by"), rows)
+
+
+def shortcuts(record: SpeedRecord) -> Table:
+    """What the single-step path and the buffer pool are worth."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "shortcuts"):
+        times = measured["times"]
+        for name in (who.removesuffix(" with") for who in times if who.endswith(" with")):
+            taken, without = (best(times, f"{name} {how}", "call") for how in ("with", "without"))
+            rows.append((name, milliseconds(taken), milliseconds(without), ratio(without, taken)))
+    return Table("Shortcuts", ("call", "with, ms", "without, ms", "gain"), rows)
 
 
 def stacks(record: SpeedRecord) -> Table:
@@ -269,7 +295,9 @@ def all_tables(record: SpeedRecord) -> Iterable[Table]:
     made = (
         operators,
         lengths,
+        decays,
         decoding,
+        shortcuts,
         stacks,
         language_models,
         generation,

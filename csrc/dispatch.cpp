@@ -2,16 +2,17 @@
 //
 // A tile is computed by one thread from start to end, and the gradients that sum over tiles are added in the order of the tiles,
 // however many threads there are.
+#include <algorithm>
 #include <cstring>
 
-#include "scan.h"
+#include "capi.h"
 #include "threads.h"
 
 namespace fastweights {
 
 #define FASTWEIGHTS_DECLARE(level) \
     namespace level {              \
-    extern const Kernels float_kernels, double_kernels; \
+    extern const Kernels float32_kernels, float64_kernels; \
     }
 FASTWEIGHTS_DECLARE(baseline)
 #if defined(FASTWEIGHTS_X86)
@@ -23,22 +24,22 @@ namespace {
 
 struct Level {
     const char* name;
-    const Kernels *single, *twice;
+    const Kernels *float32, *float64;
     bool (*supported)();
 };
 
 // The best first.
 const Level kLevels[] = {
 #if defined(FASTWEIGHTS_X86)
-    {"avx512", &avx512::float_kernels, &avx512::double_kernels,
+    {"avx512", &avx512::float32_kernels, &avx512::float64_kernels,
      [] {
          return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq") &&
                 __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("fma");
      }},
-    {"avx2", &avx2::float_kernels, &avx2::double_kernels,
+    {"avx2", &avx2::float32_kernels, &avx2::float64_kernels,
      [] { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }},
 #endif
-    {"baseline", &baseline::float_kernels, &baseline::double_kernels, [] { return true; }},
+    {"baseline", &baseline::float32_kernels, &baseline::float64_kernels, [] { return true; }},
 };
 
 const Level* best_level() {
@@ -56,7 +57,7 @@ const Level& level_in_use() {
 }
 
 const Kernels& kernels_for(Index element_bytes) {
-    return element_bytes == sizeof(double) ? *level_in_use().twice : *level_in_use().single;
+    return element_bytes == sizeof(double) ? *level_in_use().float64 : *level_in_use().float32;
 }
 
 double multiply_adds(const ScanShape& shape) {
@@ -80,25 +81,38 @@ Index backward_tile_columns(const ScanShape& shape) {
     const Index wanted = (enough_tasks + heads - 1) / heads;
     Index columns = (shape.value_dim + wanted - 1) / wanted;
     columns = (columns + narrowest - 1) / narrowest * narrowest;
-    columns = columns < widest ? columns : widest;
-    return columns < shape.value_dim ? columns : shape.value_dim;
+    return std::min({columns, widest, shape.value_dim});
 }
 
-// Gradients of the shared inputs (queries, keys, strengths), as one tile computes them.
+// Gradients of the inputs that all tiles share, and how many columns each has; those that are absent have no data.
 struct SharedGradients {
-    Sequence queries, keys, erase, write, decay;
+    static constexpr int kCount = 6;
+    Sequence parts[kCount];
+    Index columns[kCount];
 };
 
+SharedGradients shared_gradients(const ScanBackward& scan) {
+    const Index key_dim = scan.shape.key_dim;
+    return {{scan.grad_queries, scan.grad_keys, scan.grad_erase, scan.grad_write, scan.grad_decay, scan.grad_lookups},
+            {key_dim, key_dim, 1, 1, scan.inputs.per_channel ? key_dim : 1, key_dim}};
+}
+
+// How many numbers the shared gradients of one tile are.
+Index shared_size(const SharedGradients& shared, const ScanShape& shape) {
+    Index columns = 0;
+    for (int i = 0; i < SharedGradients::kCount; ++i) columns += shared.parts[i].data ? shared.columns[i] : 0;
+    return shape.batch * shape.heads * shape.steps * columns;
+}
+
+// The same gradients in memory of their own.
 template <class Real>
-SharedGradients place_shared(Real* memory, const ScanShape& shape, bool decay) {
-    const Index rows = shape.batch * shape.heads * shape.steps;
-    const auto place = [&](Index columns) {
-        Real* const data = memory;
-        memory += rows * columns;
-        return Sequence{data, shape.heads * shape.steps * columns, shape.steps * columns, columns};
-    };
-    SharedGradients shared{place(shape.key_dim), place(shape.key_dim), place(1), place(1), {nullptr, 0, 0, 0}};
-    if (decay) shared.decay = place(1);
+SharedGradients place_shared(SharedGradients shared, Real* memory, const ScanShape& shape) {
+    for (int i = 0; i < SharedGradients::kCount; ++i) {
+        if (!shared.parts[i].data) continue;
+        const Index columns = shared.columns[i], head = shape.steps * columns;
+        shared.parts[i] = Sequence{memory, shape.heads * head, head, columns};
+        memory += shape.batch * shape.heads * head;
+    }
     return shared;
 }
 
@@ -115,42 +129,54 @@ template <class Real>
 bool scan_backward(const ScanBackward& scan, Index wanted_threads) {
     const ScanShape& shape = scan.shape;
     const Kernels& kernels = kernels_for(sizeof(Real));
-    const bool decay = scan.inputs.decay.data != nullptr;
+    const SharedGradients results = shared_gradients(scan);
     const Index columns = backward_tile_columns(shape), tiles = (shape.value_dim + columns - 1) / columns;
-    const Index heads = shape.batch * shape.heads, tile_size = heads * shape.steps * (2 * shape.key_dim + 2 + decay);
+    const Index heads = shape.batch * shape.heads, tile_size = shared_size(results, shape);
+    const bool channels = scan.inputs.per_channel || scan.inputs.lookups.data;
     Real* const partial = static_cast<Real*>(allocate((tiles - 1) * tile_size * static_cast<Index>(sizeof(Real))));
     if (!partial) return false;
     const FreeAtEnd guard{partial};
     const Index threads = threads_for(wanted_threads, heads * tiles, 3 * multiply_adds(shape));
-    const bool done = share(heads * tiles, threads, kernels.backward_workspace(shape, columns), [&](Index task, void* workspace) {
+    const bool done = parallel_for(heads * tiles, threads, kernels.backward_workspace(shape, columns, channels), [&](Index task, void* workspace) {
         const Index head = task / tiles, tile = task % tiles, first = tile * columns;
         ScanBackward part = scan;
         if (tile > 0) {
-            const SharedGradients shared = place_shared(partial + (tile - 1) * tile_size, shape, decay);
-            part.grad_queries = shared.queries, part.grad_keys = shared.keys;
-            part.grad_erase = shared.erase, part.grad_write = shared.write, part.grad_decay = shared.decay;
+            const SharedGradients shared = place_shared(results, partial + (tile - 1) * tile_size, shape);
+            part.grad_queries = shared.parts[0], part.grad_keys = shared.parts[1], part.grad_erase = shared.parts[2];
+            part.grad_write = shared.parts[3], part.grad_decay = shared.parts[4], part.grad_lookups = shared.parts[5];
         }
-        const Index width = columns < shape.value_dim - first ? columns : shape.value_dim - first;
-        kernels.backward(part, head / shape.heads, head % shape.heads, first, width, workspace);
+        kernels.backward(part, head / shape.heads, head % shape.heads, first, std::min(columns, shape.value_dim - first), workspace);
     });
     if (!done || tiles == 1) return done;
-    return share(heads, threads < heads ? threads : heads, 0, [&](Index task, void*) {
+    return parallel_for(heads, std::min(threads, heads), 0, [&](Index task, void*) {
         const Index batch = task / shape.heads, head = task % shape.heads;
         for (Index tile = 1; tile < tiles; ++tile) {
-            const SharedGradients shared = place_shared(partial + (tile - 1) * tile_size, shape, decay);
-            add_sequence<Real>(scan.grad_queries, shared.queries, batch, head, shape.steps, shape.key_dim);
-            add_sequence<Real>(scan.grad_keys, shared.keys, batch, head, shape.steps, shape.key_dim);
-            add_sequence<Real>(scan.grad_erase, shared.erase, batch, head, shape.steps, 1);
-            add_sequence<Real>(scan.grad_write, shared.write, batch, head, shape.steps, 1);
-            add_sequence<Real>(scan.grad_decay, shared.decay, batch, head, shape.steps, 1);
+            const SharedGradients shared = place_shared(results, partial + (tile - 1) * tile_size, shape);
+            for (int i = 0; i < SharedGradients::kCount; ++i)
+                add_sequence<Real>(results.parts[i], shared.parts[i], batch, head, shape.steps, results.columns[i]);
         }
+    });
+}
+
+// Calls work(batch, head, first, count, workspace) for pieces of up to 64 rows of every head.
+template <class Work>
+bool for_pieces(const FeatureRows& rows, Index work_per_row, Index workspace_bytes, Index wanted_threads, Work work) {
+    if (rows.batch == 0 || rows.heads == 0 || rows.steps == 0 || rows.input_dim == 0) return true;
+    constexpr Index together = 64;
+    const Index pieces = (rows.steps + together - 1) / together, tasks = rows.batch * rows.heads * pieces;
+    const double multiply_adds = static_cast<double>(rows.batch * rows.heads * rows.steps) * static_cast<double>(work_per_row);
+    return parallel_for(tasks, threads_for(wanted_threads, tasks, multiply_adds), workspace_bytes, [&](Index task, void* workspace) {
+        const Index head = task / pieces, first = task % pieces * together;
+        work(head / rows.heads, head % rows.heads, first, std::min(together, rows.steps - first), workspace);
     });
 }
 
 }  // namespace
 }  // namespace fastweights
 
-using fastweights::FeatureMap;
+using fastweights::AttentionCall;
+using fastweights::DpfpRows;
+using fastweights::FeatureRows;
 using fastweights::ScanBackward;
 using fastweights::ScanForward;
 
@@ -170,14 +196,6 @@ FASTWEIGHTS_EXPORT int fastweights_use_level(const char* name) {
     return 0;
 }
 
-FASTWEIGHTS_EXPORT int fastweights_has_threads() {
-#if defined(_OPENMP)
-    return 1;
-#else
-    return 0;
-#endif
-}
-
 // 1 on success, 0 if memory ran out.
 FASTWEIGHTS_EXPORT int fastweights_scan_forward(const ScanForward* scan, std::int64_t element_bytes, std::int64_t threads) {
     const auto& shape = scan->shape;
@@ -188,7 +206,7 @@ FASTWEIGHTS_EXPORT int fastweights_scan_forward(const ScanForward* scan, std::in
     }
     const auto& kernels = fastweights::kernels_for(element_bytes);
     const std::int64_t tiles = kernels.forward_tiles(shape), tasks = shape.batch * shape.heads * tiles;
-    return fastweights::share(tasks, fastweights::threads_for(threads, tasks, fastweights::multiply_adds(shape)),
+    return fastweights::parallel_for(tasks, fastweights::threads_for(threads, tasks, fastweights::multiply_adds(shape)),
                               kernels.forward_workspace(shape), [&](std::int64_t task, void* workspace) {
                                   const std::int64_t head = task / tiles;
                                   kernels.forward(*scan, head / shape.heads, head % shape.heads, task % tiles, workspace);
@@ -205,19 +223,33 @@ FASTWEIGHTS_EXPORT int fastweights_scan_backward(const ScanBackward* scan, std::
                                            : fastweights::scan_backward<float>(*scan, threads);
 }
 
-FASTWEIGHTS_EXPORT int fastweights_features(const FeatureMap* call, std::int64_t element_bytes, std::int64_t threads) {
-    if (call->batch == 0 || call->heads == 0 || call->steps == 0 || call->input_dim == 0) return 1;
+FASTWEIGHTS_EXPORT int fastweights_dpfp(const DpfpRows* call, std::int64_t element_bytes, std::int64_t threads) {
     const auto& kernels = fastweights::kernels_for(element_bytes);
-    constexpr std::int64_t together = 64;
-    const std::int64_t pieces = (call->steps + together - 1) / together, tasks = call->batch * call->heads * pieces;
-    const double work = static_cast<double>(call->batch * call->heads * call->steps) * static_cast<double>(call->input_dim * (call->nu + 1));
-    return fastweights::share(tasks, fastweights::threads_for(threads, tasks, 8 * work), kernels.features_workspace(*call),
-                              [&](std::int64_t task, void* workspace) {
-                                  const std::int64_t head = task / pieces, first = task % pieces * together;
-                                  const std::int64_t left = call->steps - first;
-                                  kernels.features(*call, head / call->heads, head % call->heads, first,
-                                               left < together ? left : together, workspace);
-                              });
+    const std::int64_t work = 8 * call->rows.input_dim * (call->shifts + 1);
+    return fastweights::for_pieces(call->rows, work, kernels.dpfp_workspace(*call), threads,
+                                   [&](auto batch, auto head, auto first, auto count, void* workspace) {
+                                       kernels.dpfp(*call, batch, head, first, count, workspace);
+                                   });
+}
+
+FASTWEIGHTS_EXPORT int fastweights_kernel_attention(const AttentionCall* call, std::int64_t element_bytes, std::int64_t threads) {
+    const auto& kernels = fastweights::kernels_for(element_bytes);
+    const auto& shape = call->shape;
+    const std::int64_t tasks = shape.batch * shape.heads, inner = shape.features + shape.value_dim;
+    if (tasks == 0) return 1;
+    const double multiply_adds = static_cast<double>(tasks * shape.queries * shape.steps) * static_cast<double>(inner);
+    return fastweights::parallel_for(tasks, fastweights::threads_for(threads, tasks, multiply_adds), kernels.attention_workspace(*call),
+                                     [&](std::int64_t task, void* workspace) {
+                                         kernels.attention(*call, task / shape.heads, task % shape.heads, workspace);
+                                     });
+}
+
+FASTWEIGHTS_EXPORT int fastweights_elu_plus_one(const FeatureRows* call, std::int64_t element_bytes, std::int64_t threads) {
+    const auto& kernels = fastweights::kernels_for(element_bytes);
+    return fastweights::for_pieces(*call, 8 * call->input_dim, 0, threads,
+                                   [&](auto batch, auto head, auto first, auto count, void*) {
+                                       kernels.elu_plus_one(*call, batch, head, first, count);
+                                   });
 }
 
 }  // extern "C"

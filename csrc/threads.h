@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -26,8 +27,7 @@ constexpr double kWorthAThread = 200e3;  // multiply-adds, some ten microseconds
 inline Index threads_for(Index wanted, Index tasks, double work) {
 #if defined(_OPENMP)
     const Index useful = static_cast<Index>(work / kWorthAThread) + 1;
-    Index threads = wanted < tasks ? wanted : tasks;
-    threads = threads < useful ? threads : useful;
+    const Index threads = std::min({wanted, tasks, useful});
     return forked.load() || omp_in_parallel() || threads < 1 ? 1 : threads;
 #else
     (void)wanted, (void)tasks, (void)work;
@@ -44,7 +44,7 @@ inline void* allocate(Index bytes) { return std::aligned_alloc(64, static_cast<s
 
 // Calls work(task, workspace) for every task; false if there is no memory for the workspaces.
 template <class Work>
-bool share(Index tasks, Index threads, Index workspace_bytes, Work work) {
+bool parallel_for(Index tasks, Index threads, Index workspace_bytes, Work work) {
     const Index each = (workspace_bytes + 63) / 64 * 64;
     char* const memory = static_cast<char*>(allocate(threads * each));
     if (!memory) return false;

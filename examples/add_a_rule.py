@@ -13,7 +13,8 @@ from typing import ClassVar
 import torch
 
 from fastweights import Coefficients, FastWeightAttention, Identity, LinearRule, NoNormalisation, backends
-from fastweights.shapes import Key, Keys, Normaliser, Strength, Strengths, Value, Weights
+from fastweights.shapes import Gates, Key, Keys, Normaliser, PerStep, StepGates, Value, Weights
+from fastweights.update_rules import Gate, WriteStrength
 
 
 @dataclass(frozen=True)
@@ -22,22 +23,23 @@ class FadingRule(LinearRule):
 
     gamma: float = 0.99
     equations: ClassVar[str] = "-"
+    gates: ClassVar[tuple[Gate, ...]] = (WriteStrength("beta"),)
 
     def step(
-        self, weights: Weights, key: Key, value: Value, strength: Strength, normaliser: Normaliser | None = None
+        self, weights: Weights, key: Key, value: Value, gates: StepGates, normaliser: Normaliser | None = None
     ) -> Weights:
         faded = self.gamma * weights
-        rate = self._rate(key, strength)[..., None, None]
+        rate = self._rate(key, gates["beta"])[..., None, None]
         error = value[..., None] - faded @ key[..., None]
         return faded + rate * error @ key[..., None, :]
 
-    def coefficients(self, keys: Keys, strengths: Strengths, overlaps: Strengths | None = None) -> Coefficients:
-        rate = self._rate(keys, strengths)
+    def coefficients(self, keys: Keys, gates: Gates, overlaps: PerStep | None = None) -> Coefficients:
+        rate = self._rate(keys, gates["beta"])
         return Coefficients(erase=rate, write=rate, decay=torch.full_like(rate, self.gamma))
 
-    def _rate(self, keys: Keys | Key, strengths: Strengths | Strength) -> Strengths | Strength:
+    def _rate(self, keys: torch.Tensor, beta: torch.Tensor) -> torch.Tensor:
         square = keys.square().sum(dim=-1)
-        return torch.where(square > 0, strengths / torch.where(square > 0, square, 1.0), 0.0)
+        return torch.where(square > 0, beta / torch.where(square > 0, square, 1.0), 0.0)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ import pytest
 from fastweights.config import PLAIN, ConfigCodec, closest, unknown
 from fastweights.feature_maps import DPFP, Favor, FeatureMap
 from fastweights.memory import NORMALISATIONS, AttentionNormalisation, Normalisation, SumNormalisation
-from fastweights.models.attention_choice import REGISTRIES
+from fastweights.models.attention import REGISTRIES
 from fastweights.update_rules import DeltaRule, ProgrammerRule, UpdateRule
 
 VALUES = ConfigCodec(REGISTRIES)

@@ -8,6 +8,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SAYS = {
+    "add_a_gated_rule": ["alpha.log_rate", "native", "chunked", "recurrent", "step  60"],
     "add_a_rule": ["native", "chunked", "recurrent"],
     "stream_a_sequence": ["in pieces", "after a rest", "1000 steps seen"],
     "use_the_layer": ["SumRule", "DeltaRule", "right"],

@@ -14,7 +14,7 @@ from fastweights.memory import (
     FastWeightState,
     NoNormalisation,
     SumNormalisation,
-    Writes,
+    WriteInputs,
     backends,
     fast_weight_scan,
     run_rule,
@@ -36,14 +36,14 @@ def layer(feature_map: object, rule: UpdateRule, **more: object) -> FastWeightAt
 
 def parts(module: FastWeightAttention, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """q, k, v of one sequence and one head (Eq. 4), one row per step."""
-    q, k, v = (x[0] @ module.projection.weight.T).split([4, 4, 8, *[1] * module.update_rule.uses_strength], dim=-1)[:3]
+    q, k, v = (x[0] @ module.projection.weight.T).split([4, 4, 8, *[1] * len(module.update_rule.gates)], dim=-1)[:3]
     return q, k, v
 
 
 def write_once(rule: UpdateRule, weights: Tensor, key: Tensor, value: Tensor, strength: float) -> Tensor:
     """W after one write, for one sequence and one head."""
     beta = torch.tensor([[strength]], dtype=torch.float64)
-    return rule.step(weights[None, None], key[None, None], value[None, None], beta)[0, 0]
+    return rule.step(weights[None, None], key[None, None], value[None, None], {"beta": beta})[0, 0]
 
 
 def test_equations_1_to_3_the_programmer_of_1991() -> None:
@@ -53,7 +53,7 @@ def test_equations_1_to_3_the_programmer_of_1991() -> None:
         a, b = slow_a @ step, slow_b @ step
         weights = torch.tanh(weights + torch.outer(a, b))
         expected.append(weights @ step)
-    writes = Writes((x @ slow_b.T)[None, None], (x @ slow_a.T)[None, None], torch.ones(1, 1, 6, dtype=torch.float64))
+    writes = WriteInputs((x @ slow_b.T)[None, None], (x @ slow_a.T)[None, None], {})
     reads, after = run_rule(
         ProgrammerRule("tanh"), writes, x[None, None], FastWeightState.zeros(1, 1, 4, 3, dtype=torch.float64)
     )
@@ -174,7 +174,7 @@ def test_equations_26_to_28_attention_normalisation_of_the_delta_rule(backend: s
     expected = spelled_out(q, k, v, beta)
     reads, after = run_rule(
         DeltaRule(),
-        Writes(k[None, None], v[None, None], beta[None, None]),
+        WriteInputs(k[None, None], v[None, None], {"beta": beta[None, None]}),
         q[None, None],
         FastWeightState.zeros(1, 1, 5, 4, normaliser=True, dtype=torch.float64),
         attention_normalisation=AttentionNormalisation(),
@@ -189,7 +189,7 @@ def test_the_first_retrieval_is_zero_and_a_novel_key_is_written_in_full(backend:
     keys, values = torch.eye(4, dtype=torch.float64)[[0, 1, 0]], normal(3, 5)
     _, after = run_rule(
         NormalisedDeltaRule(),
-        Writes(keys[None, None], values[None, None], torch.ones(1, 1, 3, dtype=torch.float64)),
+        WriteInputs(keys[None, None], values[None, None], {"beta": torch.ones(1, 1, 3, dtype=torch.float64)}),
         keys[None, None],
         FastWeightState.zeros(1, 1, 5, 4, normaliser=True, dtype=torch.float64),
         attention_normalisation=AttentionNormalisation(),
@@ -247,7 +247,7 @@ def test_no_memory_holds_more_than_d_dot_associations(rule: UpdateRule, capacity
         strengths = torch.ones(1, 1, stored, dtype=torch.float64)
         _, after = run_rule(
             rule,
-            Writes(keys[None, None], values[None, None], strengths),
+            WriteInputs(keys[None, None], values[None, None], {"beta": strengths}),
             keys[None, None],
             FastWeightState.zeros(1, 1, stored, capacity, dtype=torch.float64),
         )

@@ -81,7 +81,7 @@ def signal_handlers(source: str) -> int:
         (record_loaders, {"runs/record.py", "experiments/records.py"}),
         (set_parsers, {"config.py"}),
         # A state file is the user's own: its writer stands with its format.
-        (atomic_writes, {"files.py", "memory/state.py"}),
+        (atomic_writes, {"files.py"}),
         (locks, {"files.py"}),
         # A worker ignores Ctrl-C, which is for the sweep.
         (signal_handlers, {"runs/signals.py", "runs/sweep/worker.py"}),

@@ -30,9 +30,9 @@ def train_options(text: Path, **changes: Any) -> TrainOptions:
     """Train a tiny model on the text, in the folder `run` beside it."""
     folder = text.parent
     given = TrainOptions(
-        "cpu-linear-delta",
-        str(text),
-        folder / "run",
+        preset="cpu-linear-delta",
+        data=str(text),
+        out=folder / "run",
         set=TINY,
         cache=folder / "cache",
         device="cpu",

@@ -7,7 +7,7 @@ from benchmarks.figure import draw
 from benchmarks.language_models import BOUND, PEER
 from benchmarks.record import SpeedRecord
 from benchmarks.report import MARKER, details, publish, summary, updated
-from benchmarks.tables import feature_maps, generation, headline, language_models, lengths, memory
+from benchmarks.tables import decays, feature_maps, generation, headline, language_models, lengths, memory, shortcuts
 
 ENVIRONMENT = {
     "processor": "Abacus",
@@ -54,6 +54,13 @@ def test_time_per_token_is_compared_with_that_of_1024_steps() -> None:
     ]
 
 
+def test_a_shortcut_is_compared_with_the_call_without_it() -> None:
+    one = {"best": 0.002, "median": 0.002, "repetitions": 3}
+    measured = {"times": {"a step with": {"call": one}, "a step without": {"call": {**one, "best": 0.005}}}}
+    record = SpeedRecord("full", "", "", ENVIRONMENT, {"shortcuts": measured})
+    assert shortcuts(record).rows == [("a step", "2", "5", "2.5 ×")]
+
+
 def test_a_map_is_compared_with_its_scan() -> None:
     measured = {"times": {"DPFP-2: map": times(0.002, 0.003), "DPFP-2: scan": times(0.008, 0.04)}}
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"feature maps": measured})
@@ -69,6 +76,17 @@ def test_language_models_are_compared_with_softmax_and_the_peer() -> None:
         (PEER, "256", "2", "500", "0.5 ×", "1.0 ×", "25 %"),
         (BOUND, "256", "2", "2,000", "2.0 ×", "4.0 ×", "100 %"),
     ]
+
+
+def test_decays_are_compared_with_one_per_head() -> None:
+    case = {"batch": 1, "heads": 2, "steps": 3, "key_dim": 4, "value_dim": 5}
+    both = {"per head": (0.002, 0.004), "per channel": (0.003, 0.005)}
+    seconds = {
+        name: {"forward": {"best": x}, "backward": {"best": y}, "training": {"best": x + y}}
+        for name, (x, y) in both.items()
+    }
+    record = SpeedRecord("full", "", "", ENVIRONMENT, {"decay x": {"case": case, "times": seconds}})
+    assert decays(record).rows[1] == ("b1 h2 t3 k4 v5", "per channel", "3", "5", "8", "1.5 ×", "1.2 ×", "1.3 ×")
 
 
 def test_generation_is_compared_with_the_shortest_context() -> None:

@@ -8,16 +8,15 @@ from typing import Any
 
 import pytest
 
-from fastweights.cli import evaluate as command
-from fastweights.cli.evaluate import EvaluateOptions
+from fastweights.cli.evaluate import evaluate
 from fastweights.cli.train import train
 from fastweights.data.text.corpus import open_corpus
 from fastweights.evaluation.perplexity import Score
+from fastweights.experiments.language_models import evaluate as family
 from fastweights.experiments.language_models.saved import vocabulary_of
+from fastweights.experiments.options import EvaluateOptions
 from tiny_language_model import TINY
 from tiny_language_model import train_options as options
-
-evaluate = command.evaluate
 
 
 def asked(text: Path, **changes: Any) -> EvaluateOptions:
@@ -46,7 +45,7 @@ def test_a_run_that_does_not_know_its_text_asks_for_it(text: Path, content: str 
     train(options(text))
     file = text.parent / "run" / "source.json"
     file.unlink() if content is None else file.write_text(content, encoding="utf-8")
-    with pytest.raises(ValueError, match="does not say where its text is; give it as --data"):
+    with pytest.raises(ValueError, match="does not say where its data is; give it as --data"):
         evaluate(asked(text))
     evaluate(asked(text, data=str(text)))
 
@@ -65,7 +64,7 @@ def test_a_score_that_cannot_be_kept_is_still_shown(text: Path, capsys: pytest.C
 def test_a_loss_that_is_no_number_is_an_error_and_never_written(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     train(options(text))
     nothing = (Score(math.nan, 8, "any"), 4)
-    monkeypatch.setattr(command, "score_of", lambda *given: nothing)
+    monkeypatch.setattr(family, "score_of", lambda *given: nothing)
     with pytest.raises(FloatingPointError, match="run: the loss on the valid text is nan"):
         evaluate(asked(text, split="valid"))
     assert not (text.parent / "run" / "evaluations.jsonl").exists()

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from fastweights.cli.train import train
-from fastweights.data.text import corpus as corpora
 from fastweights.data.text.corpus import Corpus, open_corpus
+from fastweights.experiments.language_models import presets
 from fastweights.experiments.language_models.saved import load_language_model
 from fastweights.experiments.records import load
 from fastweights.runs.display import Display
@@ -136,7 +136,7 @@ def test_a_text_is_opened_once_by_a_single_process(text: Path, monkeypatch: pyte
         opened.append(given)
         return open_corpus(*given)
 
-    monkeypatch.setattr(corpora, "open_corpus", counted)
+    monkeypatch.setattr(presets, "open_corpus", counted)
     train(options(text))
     assert len(opened) == 1
 

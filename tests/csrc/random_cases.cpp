@@ -7,7 +7,7 @@
 #include <random>
 #include <vector>
 
-#include "scan.h"
+#include "capi.h"
 #include "tensor_view.h"
 
 using namespace fastweights;
@@ -16,8 +16,10 @@ extern "C" {
 int fastweights_use_level(const char*);
 int fastweights_scan_forward(const ScanForward*, std::int64_t, std::int64_t);
 int fastweights_scan_backward(const ScanBackward*, std::int64_t, std::int64_t);
-int fastweights_features(const FeatureMap*, std::int64_t, std::int64_t);
-int fastweights_step(const TensorExchange*, std::int64_t, void*, void*, void*, void*, void*, void*, void*, void*, int, void*);
+int fastweights_dpfp(const DpfpRows*, std::int64_t, std::int64_t);
+int fastweights_elu_plus_one(const FeatureRows*, std::int64_t, std::int64_t);
+int fastweights_kernel_attention(const AttentionCall*, std::int64_t, std::int64_t);
+int fastweights_step(const TensorExchange*, std::int64_t, void*, void*, void*, void*, void*, void*, void*, void*, int, void*, int, void*);
 }
 
 namespace {
@@ -66,28 +68,30 @@ template <class Real>
 void scan_case() {
     const Index b = pick({0, 1, 2, 3}), h = pick({0, 1, 2, 9}), t = pick({0, 1, 2, 7, 16, 17, 40, 130});
     const Index k = pick({0, 1, 3, 8, 16, 17, 33, 64}), v = pick({0, 1, 2, 3, 4, 5, 16, 31, 33, 65}), threads = pick({1, 2, 4});
-    const bool decay = pick({0, 1}), start = pick({0, 1}), end = pick({0, 1});
+    const bool decay = pick({0, 1}), channels = decay && pick({0, 1}), lookups = pick({0, 1}), start = pick({0, 1}), end = pick({0, 1});
     const ScanShape shape{b, h, t, k, v, pick({16, 32, 128})};
-    const Index kept = t > 0 ? (t - 1) / shape.keep_every : 0;
+    const Index checkpoints = t > 0 ? (t - 1) / shape.checkpoint_every : 0;
     Tensor<Real> queries(b, h, t, k, false), keys(b, h, t, k, false), values(b, h, t, v, false), grad_reads(b, h, t, v, false);
-    Tensor<Real> erase(b, h, t, 1, false), write(b, h, t, 1, false), decays(b, h, t, 1, false);
+    Tensor<Real> erase(b, h, t, 1, false), write(b, h, t, 1, false), decays(b, h, t, channels ? k : 1, false), looked_up(b, h, t, k, false);
+    if (pick({0, 1})) std::fill(decays.data.begin(), decays.data.end(), Real(0));
     std::vector<Real> weights(static_cast<std::size_t>(b * h * v * k), 1), final_weights(weights.size(), std::nan(""));
-    std::vector<Real> retrieved(static_cast<std::size_t>(b * h * t * v)), states(static_cast<std::size_t>(kept) * weights.size());
+    std::vector<Real> retrieved(static_cast<std::size_t>(b * h * t * v)), states(static_cast<std::size_t>(checkpoints) * weights.size());
     std::vector<Real> grad_weights(weights.size(), std::nan(""));
     Tensor<Real> reads(b, h, t, v, true), dq(b, h, t, k, true), dk(b, h, t, k, true), dv(b, h, t, v, true);
-    Tensor<Real> da(b, h, t, 1, true), db(b, h, t, 1, true), dg(b, h, t, 1, true);
+    Tensor<Real> da(b, h, t, 1, true), db(b, h, t, 1, true), dg(b, h, t, channels ? k : 1, true), de(b, h, t, k, true);
     const Sequence absent{nullptr, 0, 0, 0};
     const ScanInputs inputs{queries.sequence(), keys.sequence(), values.sequence(), erase.sequence(), write.sequence(),
-                            decay ? decays.sequence() : absent, start ? weights.data() : nullptr};
+                            decay ? decays.sequence() : absent, channels, lookups ? looked_up.sequence() : absent, start ? weights.data() : nullptr};
     const ScanForward forward{shape, inputs, reads.sequence(), final_weights.data(), retrieved.data(), states.data()};
     if (!fastweights_scan_forward(&forward, sizeof(Real), threads)) std::exit(2);
     const ScanBackward backward{shape, inputs, retrieved.data(), states.data(), grad_reads.sequence(), end ? weights.data() : nullptr,
                                 dq.sequence(), dk.sequence(), dv.sequence(), da.sequence(), db.sequence(),
-                                decay ? dg.sequence() : absent, grad_weights.data()};
+                                decay ? dg.sequence() : absent, lookups ? de.sequence() : absent, grad_weights.data()};
     if (!fastweights_scan_backward(&backward, sizeof(Real), threads)) std::exit(2);
     if (b * h * k * v == 0) return;
     reads.check("reads"), dq.check("dq"), dk.check("dk"), dv.check("dv"), da.check("da"), db.check("db");
     if (decay) dg.check("dg");
+    if (lookups) de.check("de");
     for (std::size_t i = 0; i < weights.size(); ++i)
         if (!std::isfinite(final_weights[i]) || !std::isfinite(grad_weights[i])) std::exit(3);
 }
@@ -112,14 +116,16 @@ void step_case() {
     const Index b = pick({1, 2, 3}), h = pick({1, 2, 9}), k = pick({1, 3, 16, 17, 32, 64, 128}), v = pick({1, 2, 3, 4, 5, 33, 64});
     Tensor<Real> queries(b, h, 1, k, false), keys(b, h, 1, k, false), values(b, h, 1, v, false), reads(b, h, 1, v, true);
     Tensor<Real> erase(b, h, 1, 1, false), write(b, h, 1, 1, false), decay(b, h, 1, 1, false);
+    Tensor<Real> channels(b, h, 1, k, false), lookups(b, h, 1, k, false);
+    const bool per_channel = pick({0, 1}), looks_up = pick({0, 1});
     std::vector<Real> weights(static_cast<std::size_t>(b * h * v * k), 1), final_weights(weights.size(), std::nan(""));
-    Viewed<Real> q(queries), key(keys), value(values), a(erase), w(write), g(decay), y(reads);
+    Viewed<Real> q(queries), key(keys), value(values), a(erase), w(write), g(decay), gs(channels), e(lookups), y(reads);
     Viewed<Real> before(weights.data(), {b, h, v, k}, {h * v * k, v * k, k, 1}), after(final_weights.data(), {b, h, v, k}, {h * v * k, v * k, k, 1});
     const auto view = [](void* object, TensorView* out) { return *out = *static_cast<TensorView*>(object), 0; };
     const TensorExchange exchange{1, 3, nullptr, nullptr, nullptr, nullptr, view, nullptr};
     const auto step = [&] {
         return fastweights_step(&exchange, 2, &q.view, &key.view, &value.view, &a.view, &w.view, &before.view, &y.view, &after.view,
-                                pick({0, 1}) ? 1 : 0, &g.view);
+                                pick({0, 1}) ? 1 : 0, per_channel ? &gs.view : &g.view, looks_up, &e.view);
     };
     a.without_columns(), w.without_columns(), g.without_columns();
     if (!step()) std::exit(4);
@@ -130,16 +136,52 @@ void step_case() {
     if (step()) std::exit(6);
 }
 
+template <class Real, class Call>
+void features_case(Index width_per_input, Index d, Call call) {
+    const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({0, 1, 5, 70}), width = width_per_input * d, divide_by_sum = pick({0, 1});
+    Tensor<Real> x(b, h, t, d, false), dy(b, h, t, width, false), y(b, h, t, width, true), dx(b, h, t, d, true);
+    const FeatureRows forward{b, h, t, d, divide_by_sum, x.sequence(), y.sequence(), {nullptr, 0, 0, 0}};
+    const FeatureRows backward{b, h, t, d, divide_by_sum, x.sequence(), dy.sequence(), dx.sequence()};
+    if (!call(forward) || !call(backward)) std::exit(2);
+    y.check("features"), dx.check("dx");
+}
+
 template <class Real>
 void features_case() {
-    const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({0, 1, 5, 70}), d = pick({0, 1, 2, 4, 7, 8, 16, 19});
-    const Index nu = pick({0, 1}) ? 1 + pick({0, 0, 1, 2, 5}) % (2 * d > 1 ? 2 * d - 1 : 1) : 0, width = nu ? 2 * d * nu : d;
-    Tensor<Real> x(b, h, t, d, false), dy(b, h, t, width, false), y(b, h, t, width, true), dx(b, h, t, d, true);
-    const Index normalise = pick({0, 1});
-    const FeatureMap forward{b, h, t, d, nu, normalise, x.sequence(), y.sequence(), {nullptr, 0, 0, 0}};
-    const FeatureMap backward{b, h, t, d, nu, normalise, x.sequence(), dy.sequence(), dx.sequence()};
-    if (!fastweights_features(&forward, sizeof(Real), 2) || !fastweights_features(&backward, sizeof(Real), 2)) std::exit(2);
-    y.check("features"), dx.check("dx");
+    const Index d = pick({0, 1, 2, 4, 7, 8, 16, 19}), shifts = 1 + pick({0, 0, 1, 2, 5}) % (2 * d > 1 ? 2 * d - 1 : 1);
+    if (pick({0, 1}))
+        return features_case<Real>(1, d, [](const FeatureRows& rows) { return fastweights_elu_plus_one(&rows, sizeof(Real), 2); });
+    features_case<Real>(2 * shifts, d, [&](const FeatureRows& rows) {
+        const DpfpRows call{rows, shifts};
+        return fastweights_dpfp(&call, sizeof(Real), 2);
+    });
+}
+
+template <class Real>
+void attention_case() {
+    const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({1, 5, 17, 18}), s = pick({1, 7, 8, 17}), v = pick({1, 3, 8, 33});
+    const Index d = pick({2, 3, 8, 17}), map = pick({0, 1, 2}), parameter = map == 0 ? pick({1, 2}) : pick({1, 3, 8, 20});
+    const Index features = map == 0 ? 2 * d * parameter : map == 1 ? d : 2 * parameter, whole = 16;
+    const Index causal = t == s ? pick({0, 1}) : 0, masked = pick({0, 1});
+    const Index row = (d + whole - 1) / whole * whole, column = (parameter + whole - 1) / whole * whole;
+    std::vector<Real> rows(static_cast<std::size_t>(parameter * row), Real(0.1)), columns(static_cast<std::size_t>(d * column), Real(0.1));
+    std::vector<unsigned char> mask(static_cast<std::size_t>(b * s), 1);
+    for (auto& real : mask) real = static_cast<unsigned char>(pick({0, 1}));
+    Tensor<Real> queries(b, h, t, d, false), keys(b, h, s, d, false), values(b, h, s, v, false), grad_reads(b, h, t, v, false);
+    Tensor<Real> reads(b, h, t, v, true), dq(b, h, t, d, true), dk(b, h, s, d, true), dv(b, h, s, v, true);
+    std::vector<Real> weights(static_cast<std::size_t>(b * h * t * s)), inverse(static_cast<std::size_t>(b * h * t));
+    const Sequence absent{nullptr, 0, 0, 0};
+    AttentionCall call{{b, h, t, s, d, v, features, causal, 1e-16}, map, parameter, rows.data(), columns.data(), row, column, 0.5,
+                       queries.sequence(), keys.sequence(), values.sequence(), masked ? mask.data() : nullptr, reads.sequence(),
+                       weights.data(), inverse.data(), absent, absent, absent, absent};
+    if (!fastweights_kernel_attention(&call, sizeof(Real), 2)) std::exit(2);
+    reads.check("reads of attention");
+    // A null pointer says that there is no gradient, as there is none of an empty batch.
+    if (b * h == 0) return;
+    call.grad_reads = grad_reads.sequence();
+    call.grad_queries = dq.sequence(), call.grad_keys = dk.sequence(), call.grad_values = dv.sequence();
+    if (!fastweights_kernel_attention(&call, sizeof(Real), 2)) std::exit(2);
+    dq.check("dq of attention"), dk.check("dk of attention"), dv.check("dv of attention");
 }
 
 }  // namespace
@@ -153,6 +195,7 @@ int main(int, char** arguments) {
             pick({0, 1}) ? scan_case<float>() : scan_case<double>();
             pick({0, 1}) ? step_case<float>() : step_case<double>();
             pick({0, 1}) ? features_case<float>() : features_case<double>();
+            pick({0, 1}) ? attention_case<float>() : attention_case<double>();
         }
     }
     std::printf("%d cases\n", done);

@@ -16,11 +16,11 @@ sys.path[:0] = [sys.argv[1]]
 sys.path.append(sys.argv[2])
 import fastweights, torch
 from fastweights import FastWeightAttention, fast_weight_scan
-from fastweights.cli.main import main
-from fastweights.memory.scan import choose_backend
+from fastweights.cli import main
+from fastweights.memory import Call, choose_backend
 
 assert fastweights.__file__.startswith(sys.argv[1])
-assert choose_backend("auto", torch.zeros(1, 1, 9, 1)) == "chunked"
+assert choose_backend("auto", Call(torch.device("cpu"), torch.float32, steps=9)) == "chunked"
 layer = FastWeightAttention(8, 2)
 y, state = layer(torch.randn(1, 5, 8))
 y.sum().backward()

@@ -10,20 +10,25 @@ import torch
 from fastweights.evaluation.perplexity import CarriedState, Context, IndependentSegments, SlidingWindow, evaluate
 from fastweights.feature_maps import EluPlusOne, Favor
 from fastweights.memory import AttentionNormalisation, NoNormalisation
-from fastweights.models.attention_choice import AttentionChoice, FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.attention import (
+    AttentionConfig,
+    FastWeightAttentionConfig,
+    RelativeAttentionConfig,
+    SoftmaxAttentionConfig,
+)
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 from fastweights.update_rules import SumRule
 
 TOKENS = np.random.default_rng(3).integers(0, 30, 58).astype(np.uint16)
 ATTENTIONS = {
-    "delta": FastWeightChoice(),
-    "sum": FastWeightChoice(EluPlusOne(), SumRule(), NoNormalisation(), AttentionNormalisation()),
-    "favor": FastWeightChoice(Favor(num_features=4)),
-    "softmax": SoftmaxChoice(),
+    "delta": FastWeightAttentionConfig(),
+    "sum": FastWeightAttentionConfig(EluPlusOne(), SumRule(), NoNormalisation(), AttentionNormalisation()),
+    "favor": FastWeightAttentionConfig(Favor(num_features=4)),
+    "softmax": SoftmaxAttentionConfig(),
 }
 
 
-def model_with(attention: AttentionChoice, positions: bool = True) -> LanguageModel:
+def model_with(attention: AttentionConfig, positions: bool = True) -> LanguageModel:
     torch.manual_seed(2)
     config = LanguageModelConfig(30, 8, 2, 2, 16, attention, positions=positions, cutoffs=(12,))
     model = LanguageModel(config).double()
@@ -97,7 +102,7 @@ def test_a_memory_reaches_back_to_where_it_was_emptied(reach: int) -> None:
 
 
 def test_transformer_xl_carries_its_memory_too() -> None:
-    model = model_with(RelativeChoice(memory_length=200), positions=False).eval()
+    model = model_with(RelativeAttentionConfig(memory_length=200), positions=False).eval()
     whole = evaluate(model, TOKENS, IndependentSegments(len(TOKENS)))
     carried = evaluate(model, TOKENS, CarriedState(6))
     assert whole is not None

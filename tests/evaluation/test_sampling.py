@@ -9,13 +9,15 @@ import torch
 
 from fastweights.evaluation.sampling import Sampling, generate
 from fastweights.memory import FastWeightState
-from fastweights.models.attention_choice import FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.attention import FastWeightAttentionConfig, RelativeAttentionConfig, SoftmaxAttentionConfig
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 
 PROMPT = [3, 1, 4, 1, 5, 9, 2, 6]
 
 
-def model_with(attention: FastWeightChoice | SoftmaxChoice | RelativeChoice) -> LanguageModel:
+def model_with(
+    attention: FastWeightAttentionConfig | SoftmaxAttentionConfig | RelativeAttentionConfig,
+) -> LanguageModel:
     torch.manual_seed(2)
     model = LanguageModel(LanguageModelConfig(20, 8, 2, 2, 16, attention, positions=False, cutoffs=(12,))).double()
     for parameter in model.parameters():
@@ -23,12 +25,14 @@ def model_with(attention: FastWeightChoice | SoftmaxChoice | RelativeChoice) -> 
     return model
 
 
-@pytest.mark.parametrize("attention", [FastWeightChoice(), SoftmaxChoice(), RelativeChoice(memory_length=500)])
+@pytest.mark.parametrize(
+    "attention", [FastWeightAttentionConfig(), SoftmaxAttentionConfig(), RelativeAttentionConfig(memory_length=500)]
+)
 @pytest.mark.parametrize("prompt", [PROMPT[:1], PROMPT, PROMPT * 150])
 def test_greedy_words_are_those_of_the_whole_text(
-    attention: FastWeightChoice | SoftmaxChoice | RelativeChoice, prompt: list[int]
+    attention: FastWeightAttentionConfig | SoftmaxAttentionConfig | RelativeAttentionConfig, prompt: list[int]
 ) -> None:
-    if isinstance(attention, RelativeChoice) and len(prompt) > 400:
+    if isinstance(attention, RelativeAttentionConfig) and len(prompt) > 400:
         pytest.skip("it forgets what is further back than its memory")
     model = model_with(attention).eval()
     text = list(prompt)
@@ -39,7 +43,7 @@ def test_greedy_words_are_those_of_the_whole_text(
 
 
 def test_the_state_does_not_grow() -> None:
-    model, sizes = model_with(FastWeightChoice()), set()
+    model, sizes = model_with(FastWeightAttentionConfig()), set()
     model.blocks[0].register_forward_hook(lambda module, given, result: sizes.add(result[1].weights.shape))
     list(islice(generate(model, PROMPT * 200), 20))
     assert len(sizes) == 1
@@ -47,7 +51,7 @@ def test_the_state_does_not_grow() -> None:
 
 
 def test_a_seed_repeats_and_another_does_not() -> None:
-    model = model_with(FastWeightChoice())
+    model = model_with(FastWeightAttentionConfig())
     drawn = [tuple(islice(generate(model, PROMPT, Sampling(seed=seed)), 30)) for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
 
@@ -102,4 +106,4 @@ def test_impossible_sampling_is_refused(options: dict[str, float], message: str)
 
 def test_an_empty_prompt_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one token"):
-        next(generate(model_with(FastWeightChoice()), []))
+        next(generate(model_with(FastWeightAttentionConfig()), []))

@@ -1,16 +1,17 @@
 """The ledger: a row for each claim of every family."""
 
+from fastweights.experiments.claim import Claim, Finding
 from fastweights.experiments.language_models.claims import CLAIMS as LANGUAGE_CLAIMS
 from fastweights.experiments.ledger import disagreements, ledger, row
 from fastweights.experiments.retrieval.claims import CLAIMS as RETRIEVAL_CLAIMS
 from fastweights.experiments.retrieval.claims import DISAGREEMENTS
-from fastweights.reporting.claim import Claim, Finding
+from fastweights.experiments.translation.claims import CLAIMS as TRANSLATION_CLAIMS
 from retrieval_records import records_as_published
 
 
 def test_it_has_a_row_for_each_claim() -> None:
     table = ledger({})
-    assert len(table.rows) == len(RETRIEVAL_CLAIMS) + len(LANGUAGE_CLAIMS)
+    assert len(table.rows) == len(RETRIEVAL_CLAIMS) + len(TRANSLATION_CLAIMS) + len(LANGUAGE_CLAIMS)
     assert {row[-1] for row in table.rows[: len(RETRIEVAL_CLAIMS)]} == {"not run yet"}
     # What the architecture alone decides needs no runs.
     assert {row[-1] for row in table.rows} == {"not run yet", "holds"}

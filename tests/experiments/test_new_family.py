@@ -72,6 +72,7 @@ def test_the_program_runs_it_by_its_name(tmp_path: Path) -> None:
     assert (wrong.returncode, wrong.stderr) == (1, "error: points: two make a line, got 1\n")
 
 
+@pytest.mark.slow
 def test_killed_it_resumes_to_the_same_metrics(tmp_path: Path) -> None:
     arguments = ["run", "fit", "--set", "training.steps=1500", "--set", "stopping.patience=null"]
     command = program(*arguments, "--results", str(tmp_path / "killed"))

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fastweights.experiments import language_models, retrieval
+from fastweights.experiments import language_models, retrieval, translation
 from fastweights.experiments.families import codec
 from fastweights.experiments.paper import commands_table, origins, other_runs, paper_report, save_figures, update_files
 from fastweights.experiments.records import load
@@ -56,6 +56,7 @@ def test_a_report_can_be_made_of_one_record() -> None:
 
 def test_the_order_of_sections_is_that_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retrieval, "SHOWS", ("figure3",))
+    monkeypatch.setattr(translation, "SHOWS", ())
     monkeypatch.setattr(language_models, "SHOWS", ("table2",))
     titles = [section.title for section in paper_report({}).sections]
     assert titles == [
@@ -90,6 +91,6 @@ def test_runs_of_ones_own_are_listed_with_how_they_ended() -> None:
 def test_the_summary_counts_the_records_of_each_family() -> None:
     run = preset("capacity", "dpfp1")
     assert origins({run: record(run)}) == (
-        "1 records of finished synthetic runs, 0 of them solved to the stopping loss, and from 0 records of language "
-        "models"
+        "1 records of finished synthetic runs, 0 of them solved to the stopping loss, and from 0 records of "
+        "translators, and from 0 records of language models"
     )

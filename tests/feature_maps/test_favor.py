@@ -53,7 +53,7 @@ def test_error_falls_as_one_over_the_root_of_m() -> None:
 
 
 def test_orthogonal_rows_lower_the_variance() -> None:
-    orthogonal, independent = (estimates(Favor(8, orthogonal=o), draws=3000).var().item() for o in (True, False))
+    orthogonal, independent = (estimates(Favor(8, orthogonal=o), draws=1000).var().item() for o in (True, False))
     assert orthogonal < 0.8 * independent
 
 

@@ -13,23 +13,28 @@ from transformers import AutoModelForCausalLM, DynamicCache
 from fastweights.feature_maps import EluPlusOne, Favor
 from fastweights.hf import FastWeightCache, FastWeightConfig, FastWeightForCausalLM
 from fastweights.memory import AttentionNormalisation, NoNormalisation
-from fastweights.models.attention_choice import AttentionChoice, FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.attention import (
+    AttentionConfig,
+    FastWeightAttentionConfig,
+    RelativeAttentionConfig,
+    SoftmaxAttentionConfig,
+)
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 from fastweights.update_rules import FastWeightMemoryRule, SumRule
 
 CHOICES = {
-    "delta": FastWeightChoice(),
-    "delta-attention-normalised": FastWeightChoice(attention_normalisation=AttentionNormalisation()),
-    "linear": FastWeightChoice(EluPlusOne(), SumRule(), NoNormalisation(), AttentionNormalisation()),
-    "schlag2021": FastWeightChoice(update_rule=FastWeightMemoryRule()),
-    "performer": FastWeightChoice(Favor(8), SumRule(), NoNormalisation(), AttentionNormalisation()),
-    "softmax": SoftmaxChoice(),
-    "transformer-xl": RelativeChoice(memory_length=64),
+    "delta": FastWeightAttentionConfig(),
+    "delta-attention-normalised": FastWeightAttentionConfig(attention_normalisation=AttentionNormalisation()),
+    "linear": FastWeightAttentionConfig(EluPlusOne(), SumRule(), NoNormalisation(), AttentionNormalisation()),
+    "schlag2021": FastWeightAttentionConfig(update_rule=FastWeightMemoryRule()),
+    "performer": FastWeightAttentionConfig(Favor(8), SumRule(), NoNormalisation(), AttentionNormalisation()),
+    "softmax": SoftmaxAttentionConfig(),
+    "transformer-xl": RelativeAttentionConfig(memory_length=64),
 }
 GREEDY: dict[str, Any] = {"max_new_tokens": 12, "do_sample": False}
 
 
-def example(choice: AttentionChoice, positions: bool = True) -> tuple[FastWeightForCausalLM, Tensor]:
+def example(choice: AttentionConfig, positions: bool = True) -> tuple[FastWeightForCausalLM, Tensor]:
     torch.manual_seed(0)
     config = LanguageModelConfig(
         vocabulary_size=60, model_dim=32, num_heads=2, num_layers=2, feed_forward_dim=64, cutoffs=(20,),
@@ -58,19 +63,19 @@ def assert_same(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor]) -
 
 @pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
 class TestEveryAttention:
-    def test_logits_are_those_of_our_own_model(self, choice: AttentionChoice) -> None:
+    def test_logits_are_those_of_our_own_model(self, choice: AttentionConfig) -> None:
         model, tokens = example(choice)
         hidden, _ = model.model(tokens)
         assert torch.equal(model(tokens).logits, model.model.log_probabilities(hidden))
 
     @pytest.mark.parametrize("options", [{}, {"num_beams": 3}, {"num_beams": 2, "num_return_sequences": 2}])
-    def test_cached_generation_equals_uncached(self, choice: AttentionChoice, options: dict[str, Any]) -> None:
+    def test_cached_generation_equals_uncached(self, choice: AttentionConfig, options: dict[str, Any]) -> None:
         model, tokens = example(choice)
         cached = generated(model, tokens, **GREEDY, **options)
         assert_same(cached, generated(model, tokens, use_cache=False, **GREEDY, **options))
 
     @pytest.mark.parametrize("options", [{"num_return_sequences": 3}, {"num_beams": 3}, {"top_p": 0.9, "top_k": 20}])
-    def test_sampled_generation_equals_uncached(self, choice: AttentionChoice, options: dict[str, Any]) -> None:
+    def test_sampled_generation_equals_uncached(self, choice: AttentionConfig, options: dict[str, Any]) -> None:
         model, tokens = example(choice)
         options = {"max_new_tokens": 12, "do_sample": True, **options}
         torch.manual_seed(1)
@@ -79,7 +84,7 @@ class TestEveryAttention:
         assert_same(cached, generated(model, tokens, use_cache=False, **options))
 
     @pytest.mark.parametrize("batch", [1, 2])
-    def test_left_padding_changes_nothing(self, choice: AttentionChoice, batch: int) -> None:
+    def test_left_padding_changes_nothing(self, choice: AttentionConfig, batch: int) -> None:
         model, tokens = example(choice)
         tokens = tokens[:batch]
         padded = torch.cat([torch.ones(batch, 3, dtype=torch.int64), tokens], dim=1)
@@ -88,7 +93,7 @@ class TestEveryAttention:
 
     @pytest.mark.parametrize("options", [{}, {"num_beams": 3}])
     def test_a_batch_of_different_lengths_is_what_each_is_alone(
-        self, choice: AttentionChoice, options: dict[str, Any]
+        self, choice: AttentionConfig, options: dict[str, Any]
     ) -> None:
         model, tokens = example(choice)
         lengths = (7, 3)
@@ -106,7 +111,7 @@ class TestEveryAttention:
             assert_close(logits[row * beams : (row + 1) * beams, :steps], expected[:, :steps], rtol=1e-4, atol=1e-4)
 
     @pytest.mark.parametrize("real", [[0, 1, 2, 3, 4, 5, 6], [0, 1, 2, 5, 6, 7, 9], [3, 4, 6, 7, 8, 9, 11]])
-    def test_padding_changes_nothing_wherever_it_stands(self, choice: AttentionChoice, real: list[int]) -> None:
+    def test_padding_changes_nothing_wherever_it_stands(self, choice: AttentionConfig, real: list[int]) -> None:
         """The logits, and what is read from the memory afterwards."""
         model, tokens = example(choice)
         padded, mask = torch.ones(2, 12, dtype=torch.int64), torch.zeros(2, 12, dtype=torch.int64)
@@ -121,14 +126,14 @@ class TestEveryAttention:
             atol=1e-5,
         )
 
-    def test_generation_goes_on_from_a_returned_cache(self, choice: AttentionChoice) -> None:
+    def test_generation_goes_on_from_a_returned_cache(self, choice: AttentionConfig) -> None:
         model, tokens = example(choice)
         expected = generated(model, tokens, **GREEDY)
         cache = model(tokens[:, :5], use_cache=True).past_key_values
         assert cache.get_seq_length() == 5
         assert_same(generated(model, tokens, past_key_values=cache, **GREEDY), expected)
 
-    def test_saved_and_loaded_model_is_identical(self, choice: AttentionChoice, tmp_path: Path) -> None:
+    def test_saved_and_loaded_model_is_identical(self, choice: AttentionConfig, tmp_path: Path) -> None:
         model, tokens = example(choice)
         model.save_pretrained(tmp_path)
         loaded = AutoModelForCausalLM.from_pretrained(tmp_path)
@@ -136,7 +141,7 @@ class TestEveryAttention:
         assert torch.equal(loaded(tokens).logits, model(tokens).logits)
         assert {path.suffix for path in tmp_path.iterdir()} <= {".json", ".safetensors"}
 
-    def test_embedded_inputs_give_the_same_logits(self, choice: AttentionChoice) -> None:
+    def test_embedded_inputs_give_the_same_logits(self, choice: AttentionConfig) -> None:
         model, tokens = example(choice)
         embedded = model.get_input_embeddings()(tokens)
         assert torch.equal(model(inputs_embeds=embedded).logits, model(tokens).logits)

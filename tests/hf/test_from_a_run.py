@@ -23,9 +23,9 @@ def run(tmp_path: Path) -> Path:
     text.write_text("The history of the cat is the history of the mat\n" * 40, encoding="utf-8")
     changes = (*(f"model.{change}" for change in SIZE), *(f"training.{change}" for change in LENGTH))
     options = TrainOptions(
-        "cpu-dpfp-delta",
-        str(text),
-        path,
+        preset="cpu-dpfp-delta",
+        data=str(text),
+        out=path,
         set=changes,
         cache=tmp_path / "cache",
         device="cpu",

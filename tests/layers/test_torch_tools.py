@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from combinations import relative_error
 from torch import Tensor
 
+from combinations import relative_error
 from fastweights import DPFP, FastWeightAttention, FastWeightState
 
 

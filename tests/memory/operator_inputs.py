@@ -1,8 +1,9 @@
-"""Random problems for the operator alone: all seven of its inputs, and gradients with respect to them."""
+"""Random problems for the operator alone: all of its inputs, and gradients with respect to them."""
 
 import torch
-from combinations import lay_out
 from torch import Tensor
+
+from combinations import lay_out
 
 NAMES = ("queries", "keys", "values", "erase", "write", "weights", "decay")
 
@@ -16,8 +17,14 @@ def draw(
     value_dim: int = 5,
     dtype: torch.dtype = torch.float64,
     layout: str = "contiguous",
+    channels: bool = False,
+    lookups: bool = False,
 ) -> dict[str, Tensor]:
-    """Unit keys with strengths of their own for erasing and writing, 0 < g ≤ 1 and W_0: |1 - a k·k| ≤ 1 throughout."""
+    """Unit keys with strengths of their own for erasing and writing, 0 < g ≤ 1 and W_0: |1 - a e·k| ≤ 1 throughout.
+
+    With `channels` the decay has one number per component of the keys, some of them exactly zero; with `lookups` e is
+    not k.
+    """
     generator = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
@@ -35,6 +42,13 @@ def draw(
         1 - 0.3 * uniform[2],
     )
     tensors = dict(zip(NAMES, (lay_out(x.to(dtype), layout) for x in given), strict=True))
+    if channels:
+        decay = 1 - 0.3 * torch.rand(keys.shape, generator=generator, dtype=torch.float64)
+        zero = torch.rand(keys.shape, generator=generator) < 0.1
+        tensors["decay"] = lay_out(decay.masked_fill(zero, 0.0).to(dtype), layout)
+    if lookups:
+        scale = torch.rand(keys.shape, generator=generator, dtype=torch.float64)
+        tensors["lookups"] = lay_out((scale * keys).to(dtype), layout)
     tensors["weights"] = tensors["weights"].to(torch.promote_types(dtype, torch.float32))
     return tensors
 
@@ -44,11 +58,18 @@ def leaves(tensors: dict[str, Tensor], dtype: torch.dtype | None = None) -> dict
 
 
 def differentiate(
-    outputs: tuple[Tensor, ...], inputs: dict[str, Tensor], layout: str = "contiguous"
+    outputs: tuple[Tensor, ...],
+    inputs: dict[str, Tensor],
+    layout: str = "contiguous",
+    precision: torch.dtype = torch.float32,
 ) -> dict[str, Tensor]:
-    """Gradients of a fixed random combination of reads and weights; an input that is not used has a zero one."""
+    """Gradients of a fixed random combination of reads and weights; an input that is not used has a zero one.
+
+    Its coefficients are numbers of `precision`, so that an oracle in another one differentiates the same combination.
+    """
     generator = torch.Generator().manual_seed(1)
     outputs = tuple(x for x in outputs if x.requires_grad)
-    directions = [lay_out(torch.randn(x.shape, generator=generator).to(x.dtype), layout) for x in outputs]
+    drawn = [torch.randn(x.shape, generator=generator).to(precision) for x in outputs]
+    directions = [lay_out(x.to(y.dtype), layout) for x, y in zip(drawn, outputs, strict=True)]
     found = torch.autograd.grad(outputs, list(inputs.values()), directions, materialize_grads=True)
     return dict(zip(inputs, found, strict=True))

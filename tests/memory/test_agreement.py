@@ -4,9 +4,13 @@ from zlib import crc32
 
 import pytest
 import torch
+from hypothesis import Phase, given, seed, settings
+from torch import Tensor
+
 from combinations import (
     Case,
     Combination,
+    Inputs,
     cases,
     combinations,
     draw_inputs,
@@ -15,8 +19,8 @@ from combinations import (
     run_library,
     usable_backends,
 )
-from equations import constant_divisors
-from hypothesis import Phase, given, seed, settings
+from equations import constant_divisors, sizes_of_terms
+from pairwise import pairs_first
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -27,9 +31,15 @@ TOLERANCES = {
     # Gradients through a map that itself rounds to bfloat16 have no such bound; test_scan.py asks for the operator's.
     torch.bfloat16: (1e-2, float("inf")),
 }
-COMBINATIONS = list(combinations())
-CASES = 2_000
-EXAMPLES = -(-CASES // len(COMBINATIONS))
+COMBINATIONS = pairs_first(list(combinations()), lambda combination: combination.options)
+EXAMPLES = 8
+"""Of each combination."""
+
+
+def parts_of(combination: Combination, inputs: Inputs, projection: Tensor | None, name: str) -> list[Tensor]:
+    """One of the parts of a gradient that cancel, in several directions: in a single one it may vanish by chance."""
+    with constant_divisors():
+        return [run_equations(combination, inputs, projection, draw).gradients[name] for draw in range(1, 5)]
 
 
 def assert_agrees(combination: Combination, case: Case) -> None:
@@ -41,14 +51,19 @@ def assert_agrees(combination: Combination, case: Case) -> None:
         for name in ("reads", "weights", "normaliser"):
             x, y = getattr(actual, name), getattr(expected, name)
             assert (x is None) == (y is None)
-            if y is not None:
-                assert relative_error(x, y) <= tolerance, (backend, name)
+            if y is None:
+                continue
+            error = relative_error(x, y)
+            if name == "reads" and error > tolerance:
+                with sizes_of_terms():
+                    error = relative_error(x, y, run_equations(combination, inputs, projection).reads)
+            assert error <= tolerance, (backend, name)
         for name, gradient in expected.gradients.items():
             error = relative_error(actual.gradients[name], gradient)
             if error > gradient_tolerance:
-                with constant_divisors():
-                    parts = run_equations(combination, inputs, projection).gradients[name]
-                error = relative_error(actual.gradients[name], gradient, parts)
+                error = relative_error(
+                    actual.gradients[name], gradient, *parts_of(combination, inputs, projection, name)
+                )
             assert error <= gradient_tolerance, (backend, name)
 
 

@@ -4,13 +4,14 @@ from itertools import product
 
 import pytest
 import torch
-from combinations import relative_error
-from equations import linear_recurrence
 from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 
+from combinations import relative_error
+from equations import linear_recurrence
 from fastweights import backends, fast_weight_scan
 from fastweights.memory import chunked
+from pairwise import pairs_first
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -27,11 +28,14 @@ def small(sizes: tuple[int, int, int], decays: bool, starts: bool) -> dict[str, 
 
 
 # Below, at and above the number of steps: several chunks, the last of them filled up, and one.
-@pytest.mark.parametrize("chunk", [1, 3, 4, 5, 64])
-@pytest.mark.parametrize(("sizes", "decays", "starts"), CONFIGURATIONS)
+CHUNKS = product([1, 3, 4, 5, 64], SIZES, [True, False], [True, False])
+
+
+@pytest.mark.parametrize("configuration", pairs_first(list(CHUNKS), tuple), ids=str)
 def test_gradients_of_chunks_are_those_of_finite_differences(
-    chunk: int, sizes: tuple[int, int, int], decays: bool, starts: bool
+    configuration: tuple[int, tuple[int, int, int], bool, bool],
 ) -> None:
+    chunk, sizes, decays, starts = configuration
     tensors = small(sizes, decays, starts)
     names = list(tensors)
     zeros = torch.zeros(1, 2, sizes[2], sizes[1], dtype=torch.float64)

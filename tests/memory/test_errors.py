@@ -15,6 +15,7 @@ import fastweights.memory.native as native
 from fastweights import (
     DPFP,
     AttentionNormalisation,
+    DeltaProductRule,
     DeltaRule,
     EluPlusOne,
     FastWeightAttention,
@@ -48,7 +49,16 @@ OPERATOR: list[tuple[str, Change, type[Exception], str]] = [
     ("write", lambda x: x[:1], ValueError, r"write: .*\(2, 2, 67\).*got shape \(1, 2, 67\)"),
     ("weights", lambda x: x.mT, ValueError, r"weights: .*\(2, 2, 5, 8\), \(b, h, v, k\).*got shape \(2, 2, 8, 5\)"),
     ("decay", lambda x: x[..., :1], ValueError, r"decay: .*\(2, 2, 67\).*got shape \(2, 2, 1\)"),
+    (
+        "decay",
+        lambda x: x[..., None].expand(2, 2, 67, 7),
+        ValueError,
+        r"decay: .*\(2, 2, 67, 8\).*got .*\(2, 2, 67, 7\)",
+    ),
+    ("lookups", lambda x: x[..., :7], ValueError, r"lookups: .*\(2, 2, 67, 8\).*got shape \(2, 2, 67, 7\)"),
+    ("lookups", lambda x: x[..., 0], ValueError, r"lookups: .*\(2, 2, 67, 8\).*got shape \(2, 2, 67\)"),
     # dtype
+    ("lookups", lambda x: x.float(), TypeError, r"lookups: expected dtype torch.float64.*got torch.float32"),
     ("keys", lambda x: x.long(), TypeError, r"keys: expected a floating-point dtype.*got torch.int64"),
     ("queries", lambda x: x.float(), TypeError, r"queries: expected dtype torch.float64.*got torch.float32"),
     ("values", lambda x: x.bfloat16(), TypeError, r"values: expected dtype torch.float64.*got torch.bfloat16"),
@@ -74,8 +84,8 @@ OPERATOR: list[tuple[str, Change, type[Exception], str]] = [
 def test_the_operator_names_what_does_not_fit(
     argument: str, change: Change, error: type[Exception], message: str, backend: str
 ) -> None:
-    tensors: dict[str, object] = dict(draw(0))
-    tensors[argument] = change(draw(0)[argument])
+    tensors: dict[str, object] = dict(draw(0, lookups=True))
+    tensors[argument] = change(draw(0, lookups=True)[argument])
     with pytest.raises(error, match=message):
         fast_weight_scan(**tensors, backend=backend)  # type: ignore[arg-type]
 
@@ -122,6 +132,11 @@ LAYERS: list[tuple[Callable[[], object], str]] = [
     (lambda: SoftmaxAttention(10, 3), "num_heads: .*got 3"),
     (lambda: FastWeightCrossAttention(10, 4), "num_heads: .*got 4"),
     (lambda: FastWeightAttention(8, 2, feature_map=DPFP(nu=8)), r"nu must be in 1 \.\.\. .*= 7 .*got 8"),
+    (lambda: FastWeightAttention(8, 4, num_key_heads=3), "num_key_heads: expected a divisor of num_heads 4, got 3"),
+    (
+        lambda: FastWeightAttention(8, 2, update_rule=DeltaProductRule(2), value_skip=True),
+        "value_skip: .* several values",
+    ),
     (lambda: DPFP(nu=0), "nu must be an integer of at least 1, got 0"),
     (lambda: Favor(num_features=0), "num_features must be .*got 0"),
     (lambda: Favor(kind="cos"), "kind must be one of exp, relu, got 'cos'"),  # type: ignore[arg-type]
@@ -152,6 +167,12 @@ CALLS: list[tuple[dict[str, object], str]] = [
     ({"x": X, "state": FastWeightState.zeros(3, 2, 4, 4)}, r"state: expected weights of shape .*got \(3, 2, 4, 4\)"),
     ({"x": X, "state": FastWeightState.zeros(2, 2, 4, 8)}, r"state: expected weights of shape .*got \(2, 2, 4, 8\)"),
     ({"x": X, "state": FastWeightState.zeros(2, 2, 4, 4)}, r"state: .*normaliser"),
+    ({"x": X, "boundaries": torch.zeros(2, 4, dtype=torch.bool)}, r"boundaries: expected .*\(2, 5\).*got .*\(2, 4\)"),
+    ({"x": X, "boundaries": [0, 5]}, r"boundaries: expected a bool tensor .*got \[0, 5\]"),
+    (
+        {"x": X, "mask": torch.zeros(2, 5, dtype=torch.bool), "boundaries": torch.ones(2, 5, dtype=torch.bool)},
+        "boundaries: a sequence begins at a step that the mask calls padding",
+    ),
 ]
 
 
@@ -163,8 +184,14 @@ def test_a_call_that_does_not_fit_the_layer_is_refused(arguments: dict[str, obje
 
 
 def test_a_rule_without_the_normaliser_it_needs_says_which_rule_needs_none() -> None:
-    weights, key, value, strength = torch.zeros(1, 1, 2, 3), torch.ones(1, 1, 3), torch.ones(1, 1, 2), torch.ones(1, 1)
+    weights, key, value, beta = torch.zeros(1, 1, 2, 3), torch.ones(1, 1, 3), torch.ones(1, 1, 2), torch.ones(1, 1)
     with pytest.raises(ValueError, match="needs the normaliser z; DeltaRule"):
-        NormalisedDeltaRule().step(weights, key, value, strength)
+        NormalisedDeltaRule().step(weights, key, value, {"beta": beta})
     with pytest.raises(ValueError, match="needs the overlaps z·k; DeltaRule"):
-        NormalisedDeltaRule().coefficients(key[:, :, None], strength[..., None])
+        NormalisedDeltaRule().coefficients(key[:, :, None], {"beta": beta[..., None]})
+
+
+def test_a_layer_that_writes_before_it_reads_refuses_packed_rows() -> None:
+    layer = FastWeightAttention(8, 2, causal=False)
+    with pytest.raises(ValueError, match="boundaries: a layer with causal=False writes a whole row before it reads"):
+        layer(X, boundaries=torch.zeros(2, 5, dtype=torch.bool))

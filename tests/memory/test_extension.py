@@ -9,12 +9,13 @@ from typing import Any, ClassVar
 
 import pytest
 import torch
-from combinations import Case, combinations
 from test_agreement import assert_agrees
 from torch import Tensor
 from typing_extensions import override
 
+from combinations import Case, combinations
 from fastweights import FEATURE_MAPS, UPDATE_RULES, FeatureMap
+from pairwise import every_pair
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -63,14 +64,14 @@ def test_a_rule_in_the_table_is_held_against_its_definition(
     monkeypatch.setitem(UPDATE_RULES, "fading", rule)
     found = [combination for combination in combinations() if combination.rule == rule()]
     assert {type(combination.feature_map) for combination in found} == set(FEATURE_MAPS.values())
-    for combination in found:
+    for combination in every_pair(found, lambda combination: combination.options):
         assert_agrees(combination, case(dtype))
 
 
 def test_a_wrong_rule_in_the_table_is_noticed(example: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     class Wrong(example["FadingRule"]):  # type: ignore[misc]
-        def coefficients(self, keys: Tensor, strengths: Tensor, overlaps: Tensor | None = None) -> Any:
-            return super().coefficients(keys, strengths, overlaps)._replace(decay=None)
+        def coefficients(self, keys: Tensor, gates: Any, overlaps: Tensor | None = None) -> Any:
+            return super().coefficients(keys, gates, overlaps)._replace(decay=None)
 
     monkeypatch.setitem(UPDATE_RULES, "wrong", Wrong)
     found = [combination for combination in combinations() if type(combination.rule) is Wrong]
@@ -83,5 +84,5 @@ def test_a_map_in_the_table_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(FEATURE_MAPS, "square", Square)
     found = [combination for combination in combinations() if combination.feature_map == Square()]
     assert {type(combination.rule) for combination in found} == set(UPDATE_RULES.values())
-    for combination in found:
+    for combination in every_pair(found, lambda combination: combination.options):
         assert_agrees(combination, case(torch.float64))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
-from combinations import relative_error, usable_backends
 from numpy.typing import NDArray
 from torch import Tensor
 
+from combinations import relative_error, usable_backends
 from fastweights import DPFP, DeltaRule, FastWeightAttention, NoNormalisation, SumNormalisation, fast_weight_scan
 
 SEGMENT = 10_000

@@ -3,9 +3,9 @@
 import pytest
 import torch
 from benchmarks.backward_memory import LOOP, measure_apart
-from combinations import usable_backends
 from operator_inputs import draw, leaves
 
+from combinations import usable_backends
 from fastweights import fast_weight_scan
 
 FAST = [name for name in usable_backends(torch.float32) if name != LOOP]

@@ -2,11 +2,11 @@
 
 import pytest
 import torch
-from combinations import relative_error
-from equations import linear_recurrence
 from operator_inputs import draw
 from torch import Tensor
 
+from combinations import relative_error
+from equations import linear_recurrence
 from fastweights import fast_weight_scan
 
 

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from fastweights.memory import AttentionNormalisation, FastWeightState, Writes, backends, run_rule
+from fastweights.memory import AttentionNormalisation, FastWeightState, WriteInputs, backends, run_rule
+from fastweights.shapes import Gates
 from fastweights.update_rules import (
     Coefficients,
     DeltaRule,
@@ -23,21 +24,21 @@ BACKENDS = [name for name, status in backends().items() if status.available]
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 
 
-def example(steps: int = 9) -> tuple[Writes, Tensor]:
+def example(steps: int = 9) -> tuple[WriteInputs, Tensor]:
     keys, queries = (torch.rand(2, 3, steps, 4, dtype=torch.float64) for _ in range(2))
     values = torch.randn(2, 3, steps, 5, dtype=torch.float64)
-    return Writes(keys, values, torch.rand(2, 3, steps, dtype=torch.float64)), queries
+    return WriteInputs(keys, values, {"beta": torch.rand(2, 3, steps, dtype=torch.float64)}), queries
 
 
 def empty(**more: bool) -> FastWeightState:
     return FastWeightState.zeros(2, 3, 5, 4, dtype=torch.float64, **more)
 
 
-def by_steps(rule: UpdateRule, writes: Writes, state: FastWeightState) -> Tensor:
+def by_steps(rule: UpdateRule, writes: WriteInputs, state: FastWeightState) -> Tensor:
     weights, normaliser = state.weights, state.normaliser
     for t in range(writes.keys.shape[2]):
-        parts = (writes.keys[:, :, t], writes.values[:, :, t], writes.strengths[:, :, t])
-        weights = rule.step(weights, *parts, normaliser)
+        now = {"beta": writes.gates["beta"][:, :, t]}
+        weights = rule.step(weights, writes.keys[:, :, t], writes.values[:, :, t], now, normaliser)
         normaliser = None if normaliser is None else normaliser + writes.keys[:, :, t]
     return weights
 
@@ -77,12 +78,20 @@ def test_scales_apart_are_scales_of_the_keys(backend: str) -> None:
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_masks_may_cut_any_steps_out(backend: str) -> None:
     (writes, queries), mask = example(), torch.rand(2, 9) > 0.4
-    poisoned = Writes(*(x.masked_fill(~mask.view(2, 1, 9, *[1] * (x.dim() - 3)), math.nan) for x in writes[:3]), mask)
+    keys, values, beta = writes.keys, writes.values, writes.gates["beta"]
+    padded = [x.masked_fill(~mask.view(2, 1, 9, *[1] * (x.dim() - 3)), math.nan) for x in (keys, values, beta)]
+    poisoned = WriteInputs(*padded[:2], {"beta": padded[2]}, mask)
     reads, after = run_rule(DeltaRule(), poisoned, queries, empty(), backend=backend)
     for row in range(2):
-        kept = Writes(*(x[row : row + 1, :, mask[row]] for x in writes[:3]))
+        kept = [x[row : row + 1, :, mask[row]] for x in (keys, values, beta)]
         start = FastWeightState.zeros(1, 3, 5, 4, dtype=torch.float64)
-        expected, alone = run_rule(DeltaRule(), kept, queries[row : row + 1, :, mask[row]], start, backend=backend)
+        expected, alone = run_rule(
+            DeltaRule(),
+            WriteInputs(*kept[:2], {"beta": kept[2]}),
+            queries[row : row + 1, :, mask[row]],
+            start,
+            backend=backend,
+        )
         assert_close(reads[row : row + 1, :, mask[row]], expected, **EXACT)
         assert_close(after.weights[row : row + 1], alone.weights, **EXACT)
         assert after.steps[row] == mask[row].sum()
@@ -119,8 +128,8 @@ def test_what_cannot_be_run_is_refused() -> None:
 class Fading(SumRule):
     """W ← ½ W + v ⊗ k."""
 
-    def coefficients(self, keys: Tensor, strengths: Tensor, overlaps: Tensor | None = None) -> Coefficients:
-        return Coefficients(torch.zeros_like(strengths), torch.ones_like(strengths), torch.full_like(strengths, 0.5))
+    def coefficients(self, keys: Tensor, gates: Gates, overlaps: Tensor | None = None) -> Coefficients:
+        return super().coefficients(keys, gates)._replace(decay=torch.full_like(keys[..., 0], 0.5))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

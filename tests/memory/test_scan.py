@@ -2,14 +2,14 @@
 
 import pytest
 import torch
-from combinations import LAYOUTS, relative_error, usable_backends
-from equations import linear_recurrence
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from operator_inputs import NAMES, differentiate, draw, leaves
 
+from combinations import LAYOUTS, relative_error, usable_backends
+from equations import linear_recurrence
 from fastweights import backends, fast_weight_scan
-from fastweights.memory.scan import BACKENDS, choose_backend
+from fastweights.memory import BACKENDS, Call, choose_backend
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -143,7 +143,7 @@ def test_autocast_leaves_the_precision_of_the_memory_alone(backend: str) -> None
 @pytest.mark.parametrize("steps", [0, 1, 2, 67])
 def test_auto_is_one_of_the_backends_that_can_serve(dtype: torch.dtype, steps: int) -> None:
     tensors = draw(10, steps=steps, dtype=dtype)
-    chosen = choose_backend("auto", tensors["keys"])
+    chosen = choose_backend("auto", Call.of(tensors["keys"], tensors["decay"], None, differentiable=False))
     assert chosen in usable_backends(dtype)
     automatic, named = (fast_weight_scan(**tensors, backend=name) for name in ("auto", chosen))
     assert all(torch.equal(x, y) for x, y in zip(automatic, named, strict=True))

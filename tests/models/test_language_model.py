@@ -6,11 +6,17 @@ from torch.testing import assert_close
 
 from fastweights.experiments.language_models.presets import PRESETS
 from fastweights.memory import AttentionNormalisation
-from fastweights.models.attention_choice import ATTENTIONS, AttentionChoice, FastWeightChoice
+from fastweights.models.attention import (
+    ATTENTIONS,
+    AttentionConfig,
+    FastWeightAttentionConfig,
+    RelativeAttentionConfig,
+    SoftmaxAttentionConfig,
+)
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 
 
-def tiny(attention: AttentionChoice, **changes: object) -> LanguageModel:
+def tiny(attention: AttentionConfig, **changes: object) -> LanguageModel:
     torch.manual_seed(0)
     config = LanguageModelConfig(
         vocabulary_size=40, model_dim=16, num_heads=2, num_layers=2, feed_forward_dim=32, attention=attention,
@@ -68,7 +74,7 @@ def test_padding_and_the_future_change_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("choice", [None, AttentionNormalisation(), AttentionNormalisation(retrieval=False)])
 def test_losses_are_those_of_the_probabilities(choice: AttentionNormalisation | None) -> None:
-    model = tiny(FastWeightChoice(attention_normalisation=choice))
+    model = tiny(FastWeightAttentionConfig(attention_normalisation=choice))
     tokens = torch.randint(0, 40, (2, 9))
     hidden, _ = model(tokens)
     log_p = model.log_probabilities(hidden).gather(-1, tokens[..., None])[..., 0]
@@ -76,8 +82,8 @@ def test_losses_are_those_of_the_probabilities(choice: AttentionNormalisation | 
 
 
 def test_positions_can_be_left_out() -> None:
-    with_positions = tiny(FastWeightChoice())
-    without = tiny(FastWeightChoice(), positions=False)
+    with_positions = tiny(FastWeightAttentionConfig())
+    without = tiny(FastWeightAttentionConfig(), positions=False)
     without.load_state_dict(with_positions.state_dict())
     tokens = torch.randint(0, 40, (1, 6))
     assert not torch.allclose(with_positions(tokens)[0], without(tokens)[0])
@@ -98,7 +104,27 @@ def test_bad_configurations_are_named(change: dict[str, object], complaint: str)
         LanguageModelConfig.from_dict(plain)
 
 
+@pytest.mark.parametrize(
+    "attention", [FastWeightAttentionConfig(), SoftmaxAttentionConfig(), RelativeAttentionConfig(9)], ids=str
+)
+def test_the_initial_states_are_those_of_an_empty_past(attention: AttentionConfig) -> None:
+    model = tiny(attention).eval()
+    tokens, states = torch.randint(0, 20, (3, 7)), model.initial_states(3)
+    expected, after = model(tokens)
+    hidden, others = model(tokens, states)
+    torch.testing.assert_close(hidden, expected, rtol=1e-5, atol=1e-6)
+    for before, one, other in zip(states, after, others, strict=True):
+        assert type(before) is type(one)
+        assert before.steps.tolist() == [0, 0, 0]
+        assert before.tensors().keys() == one.tensors().keys()
+        assert [x.dtype for x in before.tensors().values()] == [x.dtype for x in one.tensors().values()]
+        assert all(
+            torch.allclose(x, y, atol=1e-6)
+            for x, y in zip(one.tensors().values(), other.tensors().values(), strict=True)
+        )
+
+
 def test_states_of_another_depth_are_refused() -> None:
-    model = tiny(FastWeightChoice())
+    model = tiny(FastWeightAttentionConfig())
     with pytest.raises(ValueError, match="expected one for each of the 2 layers, got 1"):
-        model(torch.zeros(1, 1, dtype=torch.int64), [None])
+        model(torch.zeros(1, 1, dtype=torch.int64), model.initial_states(1)[:1])

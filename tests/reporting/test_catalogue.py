@@ -5,6 +5,12 @@ from fastweights.reporting import catalogue
 
 
 @dataclass(frozen=True)
+class Part:
+    size: int = 2
+    colour: str = "red"
+
+
+@dataclass(frozen=True)
 class Example:
     """φ(x) = a x
     + b.
@@ -14,6 +20,7 @@ class Example:
 
     needed: int
     kind: str = "exp"
+    part: Part = Part(size=3)
 
     equations: ClassVar[str] = "1, 2"
 
@@ -21,7 +28,7 @@ class Example:
 def test_a_row_is_what_the_class_says_of_itself() -> None:
     assert catalogue.row("example", Example) == (
         "example",
-        "Example(needed, kind='exp')",
+        "Example(needed, kind='exp', part=Part(size=3))",
         "φ(x) = a x + b",
         "1, 2",
     )

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fastweights import backends
-from fastweights.memory import scan
+from fastweights.memory import native
 from fastweights.runs import environment
 from fastweights.runs.environment import Environment
 
@@ -26,7 +26,7 @@ def test_a_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_every_backend_has_a_row_and_a_missing_one_its_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scan.native, "unavailable", lambda: "no compiler was found")
+    monkeypatch.setattr(native, "unavailable", lambda: "no compiler was found")
     rows = {name: (status, note) for name, status, note in environment.backend_rows()}
     assert list(rows) == list(backends())
     assert rows["native"] == ("missing", "no compiler was found")

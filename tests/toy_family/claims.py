@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
+from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.experiments.records import Records
-from fastweights.reporting.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.runs.display import number
 from toy_family.fits import losses
 

@@ -16,7 +16,7 @@ from toy_task import CODEC, LineConfig, LineTask
 
 from fastweights.experiments.families import codec
 from fastweights.files import exclusive
-from fastweights.models.attention_choice import SoftmaxChoice
+from fastweights.models.attention import SoftmaxAttentionConfig
 from fastweights.models.language_model import LanguageModel
 from fastweights.runs.checkpoint import checkpoints, newest_checkpoint
 from fastweights.runs.directory import InUseError
@@ -222,7 +222,11 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("run", "processes", "message"),
     [
-        (replace(TINY, task=replace(TASK, model=replace(MODEL, attention=SoftmaxChoice()))), 1, "without bound"),
+        (
+            replace(TINY, task=replace(TASK, model=replace(MODEL, attention=SoftmaxAttentionConfig()))),
+            1,
+            "without bound",
+        ),
         (TINY, 3, "4 rows cannot be shared by 6 parts"),
     ],
 )

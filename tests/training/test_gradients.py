@@ -10,13 +10,13 @@ from tiny_run import MODEL, TASK, TRAINING, tiny_task
 from torch import nn
 
 from fastweights.feature_maps import EluPlusOne
-from fastweights.models.attention_choice import FastWeightChoice
+from fastweights.models.attention import FastWeightAttentionConfig
 from fastweights.training.config import TrainingConfig
 from fastweights.training.distributed import Processes
 from fastweights.training.gradients import GradientComputation, TaskLoss
 from fastweights.training.task import Share
 
-PLAIN = replace(TASK, model=replace(MODEL, dropout=0.0, attention=FastWeightChoice(feature_map=EluPlusOne())))
+PLAIN = replace(TASK, model=replace(MODEL, dropout=0.0, attention=FastWeightAttentionConfig(feature_map=EluPlusOne())))
 
 
 def computation(training: TrainingConfig, *, checked: bool = True) -> GradientComputation:

@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 from fastweights.data.text.segments import SegmentStream
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.feature_maps import EluPlusOne
-from fastweights.models.attention_choice import FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.attention import FastWeightAttentionConfig, RelativeAttentionConfig, SoftmaxAttentionConfig
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 from fastweights.runs.checkpoint import load_checkpoint, newest_checkpoint
 from fastweights.runs.directory import RunDirectory
@@ -23,7 +23,7 @@ from fastweights.training.config import CheckpointPolicy, TrainingConfig
 from fastweights.training.random_numbers import seed_for
 from fastweights.training.task import Evaluation
 
-PLAIN = replace(MODEL, dropout=0.0, attention=FastWeightChoice(feature_map=EluPlusOne()))
+PLAIN = replace(MODEL, dropout=0.0, attention=FastWeightAttentionConfig(feature_map=EluPlusOne()))
 TRUNCATED = replace(TASK, carry_state=False)
 
 
@@ -200,7 +200,7 @@ def test_random_features_are_redrawn_each_step_but_not_under_a_carried_state(tmp
 
 
 def test_transformer_xl_carries_its_memory_across_a_restart(tmp_path: Path) -> None:
-    task = with_model(replace(MODEL, attention=RelativeChoice(memory_length=12)))
+    task = with_model(replace(MODEL, attention=RelativeAttentionConfig(memory_length=12)))
     training = replace(TRAINING, steps=9)
     train(tmp_path / "whole", training, task=task)
     train(tmp_path / "parts", training, task=task, policy=CheckpointPolicy(save_every_steps=5, keep_checkpoints=9))
@@ -213,7 +213,7 @@ def test_transformer_xl_carries_its_memory_across_a_restart(tmp_path: Path) -> N
 
 def test_softmax_cannot_carry_its_state(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="would grow without bound"):
-        train(tmp_path, TRAINING, task=with_model(replace(MODEL, attention=SoftmaxChoice())))
+        train(tmp_path, TRAINING, task=with_model(replace(MODEL, attention=SoftmaxAttentionConfig())))
 
 
 def test_bfloat16_trains_and_resumes_to_the_same_bits(tmp_path: Path) -> None:
@@ -237,7 +237,8 @@ def test_bfloat16_trains_and_resumes_to_the_same_bits(tmp_path: Path) -> None:
 
 def test_a_text_that_repeats_itself_is_learnt(tmp_path: Path) -> None:
     stream = (np.arange(331) % 7).astype(np.uint16)
-    train(tmp_path, replace(TRAINING, steps=300), task=with_model(PLAIN), stream=stream)
+    training, rarely = replace(TRAINING, steps=200, evaluate_every=200), replace(POLICY, save_every_steps=200)
+    train(tmp_path, training, task=with_model(PLAIN), stream=stream, policy=rarely)
     assert losses(tmp_path)[0] > 2
     assert losses(tmp_path)[-1] < 0.2
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fastweights.layers.dropout import Dropout
+from fastweights.layers.exact.dropout import Dropout
 from fastweights.training.random_numbers import DropoutMasks, seed_for
 
 

@@ -43,7 +43,7 @@ def assert_same_run(found: Path, expected: Path) -> None:
     assert newest(found) == newest(expected)
 
 
-@pytest.mark.parametrize("kills", [20, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [5, pytest.param(200, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_every_loss_is_the_same(tmp_path: Path, kills: int) -> None:
     steps = 4 * kills
     done = run("kill", tmp_path / "killed", kills, steps)

@@ -23,7 +23,7 @@ from fastweights.data.text.tokenizers import Vocabulary, Words
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.task import LanguageModelTask
 from fastweights.feature_maps import Favor
-from fastweights.models.attention_choice import FastWeightChoice
+from fastweights.models.attention import FastWeightAttentionConfig
 from fastweights.models.language_model import LanguageModelConfig
 from fastweights.runs.directory import RunDirectory
 from fastweights.training.config import CheckpointPolicy, TrainingConfig
@@ -37,7 +37,7 @@ MODEL = LanguageModelConfig(
     num_heads=2,
     num_layers=2,
     feed_forward_dim=24,
-    attention=FastWeightChoice(feature_map=Favor(num_features=4)),
+    attention=FastWeightAttentionConfig(feature_map=Favor(num_features=4)),
     positions=False,
     dropout=0.2,
     cutoffs=(10,),

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from combinations import MORE, relative_error
-from equations import dot, linear_recurrence, step_of
 from torch import Tensor
 
+from combinations import MORE, gates_of, relative_error
+from equations import dot, linear_recurrence, step_of
 from fastweights.update_rules import (
     UPDATE_RULES,
     DeltaRule,
@@ -21,7 +21,7 @@ RULES = [cls() for cls in UPDATE_RULES.values()] + [rule for rule in MORE if isi
 LINEAR = [rule for rule in RULES if isinstance(rule, LinearRule)]
 
 
-def problem(steps: int = 9) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+def problem(steps: int = 6) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """W_0, keys, values, strengths and z before each step; the first key overlaps with nothing."""
     keys = torch.rand(2, 3, steps, 4, dtype=torch.float64)
     values = torch.randn(2, 3, steps, 5, dtype=torch.float64)
@@ -29,12 +29,21 @@ def problem(steps: int = 9) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     return torch.randn(2, 3, 5, 4, dtype=torch.float64), keys, values, strengths, keys.cumsum(2) - keys
 
 
+def per_write(rule: UpdateRule, strengths: Tensor, keys: Tensor, values: Tensor) -> dict[str, Tensor]:
+    """Gates as `step` and `coefficients` take them; here every write is one of its own."""
+    gates = gates_of(rule, strengths, keys, values)
+    whole = {gate.label for gate in rule.gates if not gate.each_write}
+    repeated = {name: gate.repeat_interleave(rule.writes_per_step, 2) for name, gate in gates.items() if name in whole}
+    return gates | repeated
+
+
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_a_step_is_the_equation(rule: UpdateRule) -> None:
     actual = expected = (problems := problem())[0]
     _, keys, values, strengths, before = problems
     for t in range(keys.shape[2]):
-        now = (keys[:, :, t], values[:, :, t], strengths[:, :, t], before[:, :, t])
+        gates = {name: gate[:, :, t] for name, gate in per_write(rule, strengths, keys, values).items()}
+        now = (keys[:, :, t], values[:, :, t], gates, before[:, :, t])
         actual, expected = rule.step(actual, *now), step_of(rule)(expected, *now)
         assert relative_error(actual, expected) <= 1e-14
 
@@ -42,18 +51,24 @@ def test_a_step_is_the_equation(rule: UpdateRule) -> None:
 @pytest.mark.parametrize("rule", LINEAR, ids=str)
 def test_the_coefficients_say_what_the_step_says(rule: LinearRule) -> None:
     weights, keys, values, strengths, before = problem()
-    erase, write, decay = rule.coefficients(keys, strengths, dot(before, keys))
-    _, expected = linear_recurrence(keys, keys, values, erase, write, weights, decay)
+    gates = per_write(rule, strengths, keys, values)
+    erase, write, *others = rule.coefficients(keys, gates, dot(before, keys))
+    written, ones = (values, write) if write.dim() == 3 else (write * values, torch.ones_like(erase))
+    _, expected = linear_recurrence(keys, keys, written, erase, ones, weights, *others)
     for t in range(keys.shape[2]):
-        weights = rule.step(weights, keys[:, :, t], values[:, :, t], strengths[:, :, t], before[:, :, t])
+        now = {name: gate[:, :, t] for name, gate in gates.items()}
+        weights = rule.step(weights, keys[:, :, t], values[:, :, t], now, before[:, :, t])
     assert relative_error(weights, expected) <= 1e-13
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)
 def test_a_step_is_differentiable(rule: UpdateRule) -> None:
     weights, keys, values, strengths, before = problem(2)
-    inputs = [x[:1, :1].requires_grad_() for x in (weights, keys[:, :, 1], values[:, :, 1], strengths[:, :, 1])]
-    assert torch.autograd.gradcheck(lambda *given: rule.step(*given, before[:1, :1, 1]), inputs)
+    gates = {name: gate[:, :, 1] for name, gate in per_write(rule, strengths, keys, values).items()}
+    inputs = [x[:1, :1].requires_grad_() for x in (weights, keys[:, :, 1], values[:, :, 1], *gates.values())]
+    assert torch.autograd.gradcheck(
+        lambda w, k, v, *g: rule.step(w, k, v, dict(zip(gates, g, strict=True)), before[:1, :1, 1]), inputs
+    )
 
 
 def vector(*entries: float) -> Tensor:
@@ -82,14 +97,14 @@ WORKED = [
 
 @pytest.mark.parametrize(("rule", "normaliser", "expected"), WORKED)
 def test_one_write_by_hand(rule: UpdateRule, normaliser: Tensor | None, expected: Tensor) -> None:
-    half = torch.tensor([[0.5]], dtype=torch.float64)
+    half = {"beta": torch.tensor([[0.5]], dtype=torch.float64)}
     actual = rule.step(OLD, vector(0.0, 1.0), vector(4.0, 3.0), half, normaliser)
     assert relative_error(actual, expected) <= 1e-15
 
 
 def test_the_clamp_leaves_small_weights_alone() -> None:
     small = OLD / 100
-    no_strength = torch.zeros(1, 1, dtype=torch.float64)
+    no_strength = {"beta": torch.zeros(1, 1, dtype=torch.float64)}
     actual = FastWeightMemoryRule().step(small, vector(0.0, 1.0), vector(4.0, 3.0), no_strength)
     assert torch.equal(actual, small)
 

@@ -10,12 +10,14 @@ from fastweights import __version__
 from fastweights.cli.demo import demo
 from fastweights.cli.doctor import doctor
 from fastweights.cli.evaluate import evaluate
+from fastweights.cli.export import export
 from fastweights.cli.generate import generate
 from fastweights.cli.listing import list_components
 from fastweights.cli.report import report
 from fastweights.cli.reproduce import reproduce
 from fastweights.cli.run import run
 from fastweights.cli.train import train
+from fastweights.cli.translate import translate
 from fastweights.config import closest
 
 DESCRIPTION = (
@@ -32,6 +34,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "train": train,
     "evaluate": evaluate,
     "generate": generate,
+    "translate": translate,
+    "export": export,
     "list": list_components,
     "doctor": doctor,
 }

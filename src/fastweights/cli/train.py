@@ -4,30 +4,22 @@ import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from tyro.conf import OmitArgPrefixes, UseAppendAction
 
 from fastweights.cli.results import results_folder, set_threads
-
-if TYPE_CHECKING:
-    from fastweights.data.text.tokenizers import Splitter
+from fastweights.experiments.options import DataOptions
 
 
-@dataclass(frozen=True)
-class TrainOptions:
-    """Train a language model on a text. Run the same command again to resume a run that was stopped."""
+@dataclass(frozen=True, kw_only=True)
+class TrainOptions(DataOptions):
+    """Train a language model or a translator. Run the same command again to resume a run that was stopped."""
 
     preset: str
-    """Model and recipe, for instance cpu-linear-delta; an unknown name tells which there are."""
-    data: str
-    """A folder with train.txt, valid.txt and test.txt, a text file, or wikitext-2 or wikitext-103."""
+    """Model and recipe, such as cpu-linear-delta or translation-cpu-dpfp2; an unknown name tells which there are."""
     out: Path
     """Folder of the run."""
-    tokens: Literal["words", "characters", "bpe"] = "words"
-    """What the text is split into."""
-    vocabulary_size: int | None = None
-    """Tokens of a byte-pair vocabulary; 8192 if absent."""
     set: tuple[str, ...] = ()
     """Changes to the preset as FIELD=VALUE: training.steps=200, model.attention.feature_map.nu=2."""
     when_not_finite: Literal["stop", "skip"] = "stop"
@@ -37,19 +29,13 @@ class TrainOptions:
     device: str = "auto"
     threads: int | None = None
     """CPU threads; losses are the same to the last bit only with the same number."""
-    cache: Path | None = None
-    """Folder for tokenised texts; by default fastweights in the user's cache folder."""
     results: Path | None = None
     """Folder for the record; results/ in the repository, fastweights-results/ elsewhere."""
 
 
 def train(options: OmitArgPrefixes[UseAppendAction[TrainOptions]]) -> None:
-    """Train a language model on a text. Run the same command again to resume a run that was stopped."""
-    from fastweights.data.text.corpus import open_corpus
-    from fastweights.experiments.families import codec
-    from fastweights.experiments.language_models.config import LanguageModellingConfig
-    from fastweights.experiments.language_models.presets import for_corpus, preset
-    from fastweights.experiments.language_models.task import LanguageModelTask
+    """Train a language model or a translator. Run the same command again to resume a run that was stopped."""
+    from fastweights.experiments.families import codec, preset_named
     from fastweights.runs.display import Display
     from fastweights.runs.record import check_results_folder, write_record
     from fastweights.training.config import CheckpointPolicy
@@ -59,16 +45,15 @@ def train(options: OmitArgPrefixes[UseAppendAction[TrainOptions]]) -> None:
     set_threads(options.threads)
     results = results_folder(options.results)
     check_results_folder(results)
-    start = preset(options.preset)  # a mistake here should not cost the time to read the text
+    start, family = preset_named(options.preset)  # a mistake here should not cost the time to read the text
     policy = CheckpointPolicy(
         options.save_every_steps, options.save_every_seconds, when_not_finite=options.when_not_finite
     )
     with Processes.join(options.device) as processes:
-        corpus = open_corpus(options.data, _splitter(options.tokens, options.vocabulary_size), options.cache)
-        run = codec().changed(for_corpus(start, corpus), options.set)
-        assert isinstance(run.task, LanguageModellingConfig)
-        task = LanguageModelTask(run.task, run.training, corpus, options.data)
-        display = Display.on_terminal(quiet=not processes.first).shows(task.unit, task.shown)
+        prepared, make_task = family.on_data(start, options)
+        run = codec().changed(prepared, options.set)
+        task = make_task(run)
+        display = Display.on_terminal(quiet=not processes.first).shows(task.unit, task.shown, task.shown_validation)
         execution = Execution(codec(), processes, policy, display)
         try:
             with display.shown():
@@ -80,18 +65,9 @@ def train(options: OmitArgPrefixes[UseAppendAction[TrainOptions]]) -> None:
     if ending is None:
         display.say(f"{options.out}: this run is finished; its result is in {options.out / 'result.json'}")
     elif ending.finished:
-        display.say(f"{options.out}: finished; try `fastweights generate {options.out}`")
+        advice = f"; try `fastweights {task.try_next} {options.out}`" if task.try_next else ""
+        display.say(f"{options.out}: finished{advice}")
     else:
         number = signal.Signals(ending.signal or signal.SIGTERM)
         display.say(f"{options.out}: stopped by {number.name} after step {ending.progress.step}, all of it saved")
         sys.exit(128 + number)
-
-
-def _splitter(name: str, vocabulary_size: int | None) -> "Splitter":
-    from fastweights.data.text.tokenizers import SPLITTERS, BytePairs
-
-    if vocabulary_size is None:
-        return SPLITTERS[name]()
-    if name != "bpe":
-        raise ValueError(f"vocabulary_size: only byte pairs have one, not {name}; possible: --tokens bpe")
-    return BytePairs(vocabulary_size)

@@ -2,7 +2,9 @@
 
     config.py    CONFIG, the configuration of the family's task: a `TaskConfig`
     task.py      the `Task` that it opens: data, model, loss, evaluation
-    presets.py   `preset(name, …)`, the runs that have names; `fastweights run` gives it a model and a rule, or None
+    presets.py   `preset(name, …)`, the runs that have names; `fastweights run` gives it a model and a rule, or None;
+                 what `fastweights train` offers: PRESETS by SIZES, and `on_data(run, options)`
+    evaluate.py, export.py   what these commands do with a trained model of the family (if it has any)
     claims.py    CLAIMS of the paper, each with the rule that decides it (if the paper makes any)
     figureN.py, tableN.py   one figure or table of the paper, listed in `SHOWS`: TITLE, TEXT, `runs(options)`,
                             `coverage(records)`, and what it shows, `drawings(records)` and `tables(records)`
@@ -14,6 +16,7 @@ from importlib import import_module
 
 EXPERIMENTS: dict[str, str] = {
     "retrieval": "fastweights.experiments.retrieval",
+    "translation": "fastweights.experiments.translation",
     "language-model": "fastweights.experiments.language_models",
 }
 """The families by the name of their task; the command line, the report and the tests read this table."""

@@ -41,7 +41,7 @@ def carry_out(
     """
     policy = POLICY if run.task.keeps_model else SMALL_RUNS
     task = task or run.task.open(run.training, data)
-    display = (display or Display()).shows(task.unit, task.shown)
+    display = (display or Display()).shows(task.unit, task.shown, task.shown_validation)
     execution = Execution(codec(), processes, policy, display, interrupted)
     name = codec().name(run)
     folder = run_folder(results, name)

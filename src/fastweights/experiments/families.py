@@ -7,10 +7,10 @@ from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
-from fastweights.config import ConfigCodec, unknown
+from fastweights.config import ConfigCodec, closest, unknown
 from fastweights.experiments import EXPERIMENTS, shown_modules
-from fastweights.models.attention_choice import REGISTRIES
-from fastweights.training.run import RunCodec
+from fastweights.models.attention import REGISTRIES
+from fastweights.training.run import Run, RunCodec
 from fastweights.training.task import TaskConfig
 
 
@@ -27,6 +27,25 @@ def family_modules(name: str) -> Iterator[ModuleType]:
     for package in EXPERIMENTS.values():
         if find_spec(f"{package}.{name}") is not None:
             yield import_module(f"{package}.{name}")
+
+
+def preset_named(name: str) -> tuple[Run, Any]:
+    """A model that `fastweights train` offers, and the module of its family that opens its data (`on_data`)."""
+    modules = {preset: module for module in family_modules("presets") for preset in getattr(module, "PRESETS", ())}
+    if name in modules:
+        return modules[name].PRESETS[name], modules[name]
+    meant = closest(name, modules)
+    sizes = [size for module in dict.fromkeys(modules.values()) for size in module.SIZES]
+    if meant is None:
+        possible = ", ".join(f"{size}-…" for size in sizes)
+        raise ValueError(f"preset: unknown name {name!r}; possible: {possible}; `fastweights list` names them all")
+    size = next(size for size in sizes if meant.startswith(f"{size}-"))
+    raise ValueError(f"preset: {unknown('name', name, [other for other in modules if other.startswith(f'{size}-')])}")
+
+
+def family_of(task: TaskConfig) -> str:
+    """The package of the family whose task this is."""
+    return next(package for name, package in EXPERIMENTS.items() if isinstance(task, codec().task_type(name)))
 
 
 def codec() -> RunCodec:

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable
 
+from fastweights.experiments.claim import Claim, Runs
 from fastweights.experiments.families import family_modules
 from fastweights.experiments.records import Records
-from fastweights.reporting.claim import Claim, Runs
 from fastweights.reporting.report import Table
 
 

@@ -32,3 +32,14 @@ def read_run(path: Path) -> "Run":
         return codec().from_plain(config)
     except ValueError as error:
         raise ValueError(f"{path / 'config.json'}: corrupted, {error}") from error
+
+
+def source_of(path: Path) -> str:
+    """Where the data of a run was when its training began."""
+    from fastweights.files import read_json
+
+    file = path / "source.json"
+    source = read_json(file).get("source") if file.exists() else None
+    if not isinstance(source, str):
+        raise ValueError(f"{path}: the run does not say where its data is; give it as --data")
+    return source

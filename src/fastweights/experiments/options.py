@@ -1,7 +1,11 @@
-"""What `fastweights reproduce` can be told; importing this costs nothing."""
+"""What `fastweights reproduce`, `train` and `evaluate` can be told; importing this costs nothing."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
+
+from tyro.conf import Positional
 
 
 @dataclass(frozen=True)
@@ -22,3 +26,64 @@ class ReproduceOptions:
     """Tables: where to train; under torchrun, each process takes a GPU of its own."""
     jobs: int | None = None
     """How many runs side by side, one thread each; figures: one per core if absent, tables: one after the other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """The data of a model of one's own, and how it is split into tokens."""
+
+    data: str
+    """Language models: a folder with train.txt, valid.txt and test.txt, a text file, wikitext-2 or wikitext-103.
+    Translators: a folder with train.en, train.de, val.* and test*.* (also .gz or .xz), a .tsv, or wmt14."""
+    tokens: Literal["words", "characters", "bpe"] | None = None
+    """What the text is split into; words if absent, byte pairs for translators."""
+    vocabulary_size: int | None = None
+    """Tokens of a byte-pair vocabulary; 8192 if absent, for translators that of the preset."""
+    source: str | None = None
+    """Translators: the language of the source, as its files are named; en if absent."""
+    target: str | None = None
+    """Translators: the language of the target, as its files are named; de if absent."""
+    cache: Path | None = None
+    """Folder for tokenised texts; by default fastweights in the user's cache folder."""
+
+
+@dataclass(frozen=True)
+class EvaluateOptions:
+    """Measure a trained model on a split of its data."""
+
+    run: Positional[Path]
+    """Folder of the run."""
+    split: str = "test"
+    """Language models: valid or test. Translators: val, or the name of a test set; test is the first one."""
+    context: Literal["auto", "sliding", "segments", "carried"] = "auto"
+    """Language models: sliding window, independent segments, memory carried on; auto: as the model was trained."""
+    stride: int = 1
+    """Language models: steps that a sliding window moves; 1 is the paper's evaluation, more is faster."""
+    length: int | None = None
+    """Language models: tokens of a window or segment; by default that of the training."""
+    reach: int | None = None
+    """Language models: tokens after which a carried memory is reset; by default it never is."""
+    batch_size: int = 32
+    """Language models: windows or segments at a time."""
+    limit: int | None = None
+    """Only the first so many tokens or sentences of the split."""
+    beam: int | None = None
+    """Translators: hypotheses of the beam search, 1 for greedy; by default that of the table."""
+    length_penalty: float | None = None
+    """Translators: log p / length^PENALTY decides between hypotheses; by default that of the table."""
+    reference: tuple[Path, Path] | None = None
+    """Translators: a source and a reference file of one's own instead of a split."""
+    checkpoint: Literal["best", "newest"] = "best"
+    data: str | None = None
+    """Where the text is now, if it was moved."""
+    device: str = "auto"
+    threads: int | None = None
+    cache: Path | None = None
+
+    def refuse(self, names: Iterable[str], model: str) -> None:
+        """Raise a ValueError if one of these options, which mean nothing for this kind of model, was given."""
+        for name in names:
+            if getattr(self, name) != type(self).__dataclass_fields__[name].default:
+                raise ValueError(
+                    f"{name}: {model} has no such thing; `fastweights evaluate --help` says what it is for"
+                )

@@ -7,6 +7,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from fastweights.kernels.features import MapKernel
+from fastweights.kernels.native.attention import AttentionKernel
 from fastweights.shapes import Features, Projection, Vectors
 
 
@@ -15,10 +17,10 @@ class FeatureMap(ABC):
     """φ(x): maps a key or a query into the space where dot products are taken."""
 
     equations: ClassVar[str]
-    """Where the map stands in the paper."""
+    """The equations of the map in the paper."""
 
     positive: ClassVar[bool] = True
-    """Whether features are never negative, as attention weights ask for (Sec. 5.1)."""
+    """Whether features are never negative, as attention weights require (Sec. 5.1)."""
 
     @abstractmethod
     def feature_dim(self, key_dim: int) -> int:
@@ -28,8 +30,12 @@ class FeatureMap(ABC):
     def __call__(self, x: Vectors) -> Features:
         """Map the last dimension of `x`."""
 
-    def sum_normalised(self, x: Vectors) -> Features | None:
-        """φ(x) / Σ_j φ(x)_j in one pass, if the map has a kernel for it; None where it takes separate passes."""
+    def kernel(self, key_dim: int) -> MapKernel | None:
+        """The compiled form of the map, for `kernels.features.fused_features`; None if it has none."""
+        return None
+
+    def attention_kernel(self, key_dim: int) -> AttentionKernel | None:
+        """The map in compiled attention, for `kernels.native.attention.fused_attention`; None if it is not there."""
         return None
 
 
@@ -48,5 +54,5 @@ class RandomFeatureMap(FeatureMap):
         """Map `x` with the given draw; without one, always with the same fixed draw."""
 
     def log_scaled(self, x: Vectors, projection: Projection) -> tuple[Features, Tensor] | None:
-        """(f, s) with φ(x) = exp(s) f and max f = 1, if the map can be had without underflow."""
+        """(f, s) with φ(x) = exp(s) f and max f = 1, if the map can be computed without underflow."""
         return None

@@ -4,11 +4,27 @@ import warnings
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
+from torch import Tensor
+from torch.nn.functional import hardtanh
 from typing_extensions import override
 
-from fastweights.feature_maps import native_features
 from fastweights.feature_maps.base import FeatureMap
+from fastweights.kernels.features import MapKernel, fused_features
+from fastweights.kernels.native.attention import AttentionKernel
+from fastweights.kernels.native.features import CompiledMap
 from fastweights.shapes import Features, Vectors
+
+
+def dpfp(x: Tensor, nu: int) -> Tensor:
+    """[r ⊙ roll(r, 1), …, r ⊙ roll(r, ν)]  with  r = relu([x, -x])."""
+    # Rectified, and bounded so that no product of two finite coordinates overflows.
+    r = torch.cat([x, -x], dim=-1)
+    r = hardtanh(r, min_val=0.0, max_val=torch.finfo(x.dtype).max ** 0.5)
+    return torch.cat([r * r.roll(shift, dims=-1) for shift in range(1, nu + 1)], dim=-1)
+
+
+_COMPILED = CompiledMap("dpfp", dpfp, width=lambda input_dim, nu: 2 * nu * input_dim)
 
 
 @dataclass(frozen=True)
@@ -45,11 +61,14 @@ class DPFP(FeatureMap):
 
     @override
     def __call__(self, x: Vectors) -> Features:
-        self.feature_dim(x.shape[-1])
-        compute = native_features.features if native_features.serves(x) else native_features.definition
-        return compute(x, self.nu, normalise=False)
+        compiled = fused_features(self.kernel(x.shape[-1]), "none", x)
+        return dpfp(x, self.nu) if compiled is None else compiled
 
     @override
-    def sum_normalised(self, x: Vectors) -> Features | None:
-        self.feature_dim(x.shape[-1])
-        return native_features.features(x, self.nu, normalise=True) if native_features.serves(x) else None
+    def kernel(self, key_dim: int) -> MapKernel | None:
+        self.feature_dim(key_dim)
+        return MapKernel(_COMPILED, (self.nu,))
+
+    @override
+    def attention_kernel(self, key_dim: int) -> AttentionKernel | None:
+        return AttentionKernel("dpfp", self.nu, self.feature_dim(key_dim))

@@ -3,11 +3,24 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+from torch import Tensor
 from typing_extensions import override
 
-from fastweights.feature_maps import native_features
 from fastweights.feature_maps.base import FeatureMap
+from fastweights.kernels.features import MapKernel, fused_features
+from fastweights.kernels.native.attention import AttentionKernel
+from fastweights.kernels.native.features import CompiledMap
 from fastweights.shapes import Features, Vectors
+
+
+def elu_plus_one(x: Tensor) -> Tensor:
+    """x + 1 if x > 0, else exp(x)."""
+    # elu(x) + 1 would round exp(x) - 1 first, and exp(x) is lost in low precision. Here one term is exact for each
+    # sign, exp sees only arguments for which it is finite, and nothing branches, which a CPU is slow at.
+    return x.relu() + x.clamp(max=0).exp()
+
+
+_COMPILED = CompiledMap("elu_plus_one", elu_plus_one, width=lambda input_dim: input_dim)
 
 
 @dataclass(frozen=True)
@@ -22,9 +35,13 @@ class EluPlusOne(FeatureMap):
 
     @override
     def __call__(self, x: Vectors) -> Features:
-        compute = native_features.features if native_features.serves(x) else native_features.definition
-        return compute(x, 0, normalise=False)
+        compiled = fused_features(self.kernel(x.shape[-1]), "none", x)
+        return elu_plus_one(x) if compiled is None else compiled
 
     @override
-    def sum_normalised(self, x: Vectors) -> Features | None:
-        return native_features.features(x, 0, normalise=True) if native_features.serves(x) else None
+    def kernel(self, key_dim: int) -> MapKernel | None:
+        return MapKernel(_COMPILED)
+
+    @override
+    def attention_kernel(self, key_dim: int) -> AttentionKernel | None:
+        return AttentionKernel("elu_plus_one", 0, self.feature_dim(key_dim))

@@ -10,6 +10,7 @@ from torch import Tensor
 from typing_extensions import override
 
 from fastweights.feature_maps.base import RandomFeatureMap
+from fastweights.kernels.native.attention import AttentionKernel
 from fastweights.shapes import Features, Projection, Vectors
 
 Kind = Literal["exp", "relu"]
@@ -85,6 +86,10 @@ class Favor(RandomFeatureMap):
         largest, detached = exponents.detach().amax(dim=-1), log_factor.detach()
         log_features = exponents - largest[..., None] + (log_factor - detached)[..., None]
         return log_features.exp().to(x.dtype), largest + detached
+
+    @override
+    def attention_kernel(self, key_dim: int) -> AttentionKernel | None:
+        return AttentionKernel("favor", self.num_features, self.feature_dim(key_dim)) if self.stabilised else None
 
     def _exponents(self, x: Vectors, projection: Projection) -> tuple[Features, Tensor]:
         """[Rx, -Rx] and -|x|²/2 - log √(2m), in at least float32: log φ(x) is their sum (Eqs. 31 and 32)."""

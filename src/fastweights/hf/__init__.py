@@ -1,9 +1,20 @@
-"""Hugging Face transformers: the one place that knows it. Importing this registers the model with the Auto classes."""
+"""Hugging Face transformers: the one place that knows it. Importing this registers the models with the Auto classes."""
 
+from fastweights.hf import causal_lm, seq2seq_lm
 from fastweights.hf.cache import FastWeightCache
-from fastweights.hf.causal_lm import FastWeightForCausalLM, register
-from fastweights.hf.configuration import FastWeightConfig
+from fastweights.hf.causal_lm import FastWeightForCausalLM
+from fastweights.hf.configuration import FastWeightConfig, FastWeightTranslationConfig
+from fastweights.hf.seq2seq_lm import FastWeightForSeq2SeqLM
+from fastweights.hf.translation_cache import TranslationCache
 
-__all__ = ["FastWeightCache", "FastWeightConfig", "FastWeightForCausalLM"]
+__all__ = [
+    "FastWeightCache",
+    "FastWeightConfig",
+    "FastWeightForCausalLM",
+    "FastWeightForSeq2SeqLM",
+    "FastWeightTranslationConfig",
+    "TranslationCache",
+]
 
-register()
+causal_lm.register()
+seq2seq_lm.register()

@@ -1,24 +1,17 @@
 """The states of a model's layers as a Hugging Face cache.
 
-The stock caches hold keys and values that grow along the sequence; here each layer holds a state of its own, counts the
-steps it has seen itself, and can be reordered, repeated and selected from, but not cut back to an earlier step.
+The stock caches hold keys and values that grow along the sequence. Here each layer holds its state, which can be
+reordered, repeated and selected from, but not cropped to an earlier step.
 """
 
-from typing import Any, Protocol
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 from transformers import Cache
 from typing_extensions import override
 
-
-class LayerState(Protocol):
-    """What every layer's state can do."""
-
-    @property
-    def steps(self) -> Tensor: ...
-
-    def reorder(self, rows: Tensor) -> "LayerState": ...
+from fastweights.memory import LayerState
 
 
 class StateLayer:
@@ -54,8 +47,7 @@ class StateLayer:
 
     def batch_select_indices(self, indices: Tensor) -> None:
         if self.state is not None:
-            rows = indices.nonzero()[:, 0] if indices.dtype == torch.bool else indices
-            self.state = self.state.reorder(rows)
+            self.state = self.state.select(indices)
 
     def batch_repeat_interleave(self, repeats: int) -> None:
         if self.state is not None:
@@ -74,12 +66,12 @@ class FastWeightCache(Cache):
         super().__init__(layers=self.state_layers)  # type: ignore[arg-type]
 
     @property
-    def states(self) -> list[Any] | None:
+    def states(self) -> list[LayerState] | None:
         """The states of all layers, or None before the first step."""
-        states = [layer.state for layer in self.state_layers]
-        return None if any(state is None for state in states) else states
+        states = [layer.state for layer in self.state_layers if layer.state is not None]
+        return states if len(states) == len(self.state_layers) else None
 
-    def store(self, states: list[Any], steps: int) -> None:
+    def store(self, states: Sequence[LayerState], steps: int) -> None:
         """Keep the states after `steps` further positions."""
         for layer, state in zip(self.state_layers, states, strict=True):
             layer.state = state

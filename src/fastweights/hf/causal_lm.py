@@ -1,31 +1,27 @@
 """The language model behind Hugging Face's interface: from_pretrained, save_pretrained, generate."""
 
-import inspect
 from typing import Any
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils.generic import can_return_tuple
 from typing_extensions import override
 
 from fastweights.hf.cache import FastWeightCache
 from fastweights.hf.configuration import FastWeightConfig
+from fastweights.hf.strict import StrictModel, newest_mask
+from fastweights.memory import LayerState
 from fastweights.models.language_model import LanguageModel
 
-IGNORED = {"cache_position", "token_type_ids"}
-"""What versions of transformers and tokenizers hand over unasked; nothing depends on it here."""
 
-
-class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
+class FastWeightForCausalLM(StrictModel, GenerationMixin):
     """A `LanguageModel` whose logits are its log probabilities."""
 
     config_class = FastWeightConfig
     base_model_prefix = "model"
     main_input_name = "input_ids"
-    _is_stateful = True
     _no_split_modules = ["Block"]  # noqa: RUF012  named and typed by transformers
 
     def __init__(self, config: FastWeightConfig) -> None:
@@ -39,26 +35,6 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
         wrapped = cls(FastWeightConfig.of(model.config, **others))
         wrapped.model = model
         return wrapped.train(model.training)
-
-    @classmethod
-    @override
-    def from_pretrained(cls, pretrained_model_name_or_path: Any, *model_args: Any, **kwargs: Any) -> Any:
-        """As in transformers, but from safetensors only, and weights that do not fit are an error, not made up."""
-        source, with_info = pretrained_model_name_or_path, kwargs.pop("output_loading_info", False)
-        strict = not kwargs.get("ignore_mismatched_sizes", False)
-        options = {"use_safetensors": True, **kwargs, "ignore_mismatched_sizes": True, "output_loading_info": True}
-        try:
-            loaded: Any = super().from_pretrained(source, *model_args, **options)
-        except SafetensorError as error:
-            raise ValueError(f"{source}: the file of weights is corrupted ({error})") from error
-        model, info = loaded
-        odd = sorted({*info["missing_keys"], *info["unexpected_keys"], *(key for key, *_ in info["mismatched_keys"])})
-        if odd and strict:
-            raise ValueError(
-                f"{source}: the weights are those of another model than config.json describes; "
-                f"{len(odd)} do not fit: {', '.join(odd[:4])}{', …' if len(odd) > 4 else ''}"
-            )
-        return (model, info) if with_info else model
 
     @override
     @can_return_tuple  # type: ignore[untyped-decorator]
@@ -76,7 +52,7 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
         num_items_in_batch: int | Tensor | None = None,
         **others: Any,
     ) -> CausalLMOutputWithPast:
-        self._refuse_what_would_be_ignored(output_attentions, others)
+        self.refuse_what_would_be_ignored(output_attentions, others)
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds, and not both")
         if past_key_values is not None and not isinstance(past_key_values, FastWeightCache):
@@ -86,7 +62,7 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
             )
         embedded = self.model.embedding(input_ids) if inputs_embeds is None else inputs_embeds
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
-        mask = None if attention_mask is None else _newest(attention_mask, embedded, seen)
+        mask = None if attention_mask is None else newest_mask(attention_mask, embedded, seen)
         states = None if past_key_values is None else past_key_values.states
         recorded = self.config.output_hidden_states if output_hidden_states is None else output_hidden_states
         hidden_states: list[Any] | None = [] if recorded else None
@@ -101,17 +77,6 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
             past_key_values=past_key_values,
             hidden_states=None if hidden_states is None else tuple(hidden_states),
         )
-
-    def _refuse_what_would_be_ignored(self, output_attentions: bool | None, others: dict[str, Any]) -> None:
-        if self.config.output_attentions if output_attentions is None else output_attentions:
-            raise ValueError("output_attentions: the layers keep no attention weights; possible: output_hidden_states")
-        unknown = sorted(name for name, value in others.items() if value is not None and name not in IGNORED)
-        if unknown:
-            *possible, _ = inspect.signature(self.forward).parameters
-            raise ValueError(
-                f"forward: unknown argument {', '.join(unknown)}; possible: {', '.join(possible)}; "
-                f"positions are counted by attention_mask and the cache, and a row is one text"
-            )
 
     def _loss(self, hidden: Tensor, labels: Tensor, num_items: int | Tensor | None) -> Tensor:
         """Over labels that are not -100, each predicted from the positions before it.
@@ -155,24 +120,15 @@ class FastWeightForCausalLM(PreTrainedModel, GenerationMixin):
     def get_input_embeddings(self) -> nn.Module:
         return self.model.embedding
 
-    @override
-    def get_output_embeddings(self) -> None:
-        return None
-
-    @classmethod
-    @override
-    def _supports_default_dynamic_cache(cls) -> bool:
-        return False
-
-    @override
-    def _init_weights(self, module: nn.Module) -> None:
-        """The layers initialise themselves."""
-
 
 def _run(
-    model: LanguageModel, embedded: Tensor, states: list[Any] | None, mask: Tensor | None, record: list[Tensor] | None
-) -> tuple[Tensor, list[Any]]:
-    """`model.run`; a record gets what goes into each layer, then what comes out of the model."""
+    model: LanguageModel,
+    embedded: Tensor,
+    states: list[LayerState] | None,
+    mask: Tensor | None,
+    record: list[Tensor] | None,
+) -> tuple[Tensor, list[LayerState]]:
+    """`model.run`; appends to the record the input of each layer, then the output of the model."""
     if record is None:
         return model.run(embedded, states, mask)
     hooks = [block.register_forward_pre_hook(lambda _, inputs: record.append(inputs[0])) for block in model.blocks]
@@ -185,22 +141,8 @@ def _run(
     return hidden, states
 
 
-def _newest(attention_mask: Tensor | dict[str, Tensor], embedded: Tensor, seen: int) -> Tensor:
-    """The part of a mask over all positions so far that belongs to the positions given now."""
-    if isinstance(attention_mask, dict):
-        attention_mask = next(iter(attention_mask.values()))
-    batch, steps, _ = embedded.shape
-    shape = tuple(attention_mask.shape)
-    if len(shape) != 2 or shape[0] != batch or not steps <= shape[1] <= seen + steps:
-        cached = f", or {(batch, seen + steps)} with the {seen} in the cache" if seen else ""
-        raise ValueError(
-            f"attention_mask: expected shape {(batch, steps)}, a column for each position{cached}, got {shape}"
-        )
-    return attention_mask[:, shape[1] - steps :].bool()
-
-
 def _kept(hidden: Tensor, logits_to_keep: int | Tensor) -> Tensor:
-    """The positions whose logits are asked for: so many last ones, all if 0, or those that a tensor names."""
+    """The positions whose logits are asked for: the last `logits_to_keep`, all if 0, or those that a tensor names."""
     if isinstance(logits_to_keep, int):
         return hidden[:, -logits_to_keep:] if logits_to_keep else hidden
     if logits_to_keep.dim() != 1:
@@ -212,6 +154,6 @@ def _kept(hidden: Tensor, logits_to_keep: int | Tensor) -> Tensor:
 
 
 def register() -> None:
-    """Make `AutoConfig` and `AutoModelForCausalLM` know the model; calling it again changes nothing."""
+    """Register the model with `AutoConfig` and `AutoModelForCausalLM`; calling it again changes nothing."""
     AutoConfig.register(FastWeightConfig.model_type, FastWeightConfig, exist_ok=True)
     AutoModelForCausalLM.register(FastWeightConfig, FastWeightForCausalLM, exist_ok=True)

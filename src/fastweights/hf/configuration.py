@@ -1,14 +1,15 @@
-"""The configuration of a language model as Hugging Face keeps it: in config.json, beside the weights."""
+"""The configurations of our models as Hugging Face keeps them: in config.json, beside the weights."""
 
 from typing import Any
 
 from transformers import PreTrainedConfig
 
 from fastweights.models.language_model import LanguageModelConfig
+from fastweights.models.translator import TranslatorConfig
 
 
 class FastWeightConfig(PreTrainedConfig):
-    """Our configuration as plain data under `language_model`, and what Hugging Face asks of any, taken from it."""
+    """A `LanguageModelConfig` as plain data under `language_model`, and the fields that Hugging Face expects."""
 
     model_type = "fastweights"
     keys_to_ignore_at_inference = ["past_key_values"]  # noqa: RUF012  named and typed by transformers
@@ -22,7 +23,7 @@ class FastWeightConfig(PreTrainedConfig):
         if self.language_model is None:
             self.language_model = LanguageModelConfig(vocabulary_size=267_735).to_dict()
         super().__post_init__(**kwargs)
-        # After what a file says about them: only `language_model` decides.
+        # Set last: `language_model` decides, not the copies in a file.
         config = self.to_language_model_config()
         self.vocab_size = config.vocabulary_size
         self.hidden_size = config.model_dim
@@ -35,6 +36,46 @@ class FastWeightConfig(PreTrainedConfig):
         return cls(language_model=config.to_dict(), **others)
 
     def to_language_model_config(self) -> LanguageModelConfig:
-        """Our own form of it."""
+        """The configuration that `language_model` describes."""
         assert self.language_model is not None
         return LanguageModelConfig.from_dict(self.language_model)
+
+
+class FastWeightTranslationConfig(PreTrainedConfig):
+    """The configuration of a translator under `translator`, and what Hugging Face asks of an encoder-decoder.
+
+    The special symbols are those of `data.translation_tokeniser`; the decoder starts with `<s>`.
+    """
+
+    model_type = "fastweights-translation"
+    keys_to_ignore_at_inference = ["past_key_values"]  # noqa: RUF012  named and typed by transformers
+
+    translator: dict[str, Any] | None = None
+    use_cache: bool = True
+    is_encoder_decoder: bool = True
+    tie_word_embeddings: bool = False
+    pad_token_id: int | None = 0
+    bos_token_id: int | None = 1
+    eos_token_id: int | list[int] | None = 2
+    decoder_start_token_id: int | None = 1
+
+    def __post_init__(self, **kwargs: Any) -> None:
+        if self.translator is None:
+            self.translator = TranslatorConfig(vocabulary_size=32_768).to_dict()
+        super().__post_init__(**kwargs)
+        # After what a file says about them: only `translator` decides.
+        config = self.to_translator_config()
+        self.vocab_size = config.vocabulary_size
+        self.hidden_size = config.model_dim
+        self.num_attention_heads = config.num_heads
+        self.num_hidden_layers = config.decoder_layers
+
+    @classmethod
+    def of(cls, config: TranslatorConfig, **others: Any) -> "FastWeightTranslationConfig":
+        """The Hugging Face form of a configuration; `others` are fields such as eos_token_id."""
+        return cls(translator=config.to_dict(), **others)
+
+    def to_translator_config(self) -> TranslatorConfig:
+        """Our own form of it."""
+        assert self.translator is not None
+        return TranslatorConfig.from_dict(self.translator)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 from typing_extensions import override
 
-from fastweights.layers.softmax_loss import log_probabilities, softmax_losses
+from fastweights.layers.exact.softmax_loss import log_probabilities, softmax_losses
 from fastweights.shapes import Inputs
 
 Tokens = Int[Tensor, "b t"]
@@ -40,7 +40,7 @@ class AdaptiveEmbedding(nn.Module):
         return embedding(tokens, self.table) * self.model_dim**0.5
 
     def losses(self, hidden: Inputs, targets: Tokens) -> Float[Tensor, "b t"]:
-        """-log p(target) at every position; a cluster's words are looked at only where a target lies in it."""
+        """-log p(target) at every position; a cluster is evaluated only at positions whose target lies in it."""
         flat, words = hidden.flatten(0, 1), targets.flatten().contiguous()
         (weights, bias), *tails = self._clusters()
         clusters = torch.bucketize(words, torch.tensor(self.cutoffs, device=words.device), right=True)
@@ -65,7 +65,7 @@ class AdaptiveEmbedding(nn.Module):
         """Weights and biases of the head (frequent words, then clusters) and of each tail."""
         bounds = (0, *self.cutoffs, self.vocabulary_size)
         sizes = [high - low for low, high in pairwise(bounds)]
-        # Split, not sliced: the gradient of a slice would be a table of its own, most of it zero.
+        # Split, not sliced: the gradient of each slice would be another whole table, mostly zeros.
         (frequent, *tables), (frequent_bias, *biases) = self.table.split(sizes), self.bias.split(sizes)
         head = torch.cat([frequent, self.cluster_table]), torch.cat([frequent_bias, self.cluster_bias])
         return [head, *zip(tables, biases, strict=True)]

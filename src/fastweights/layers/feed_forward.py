@@ -3,7 +3,7 @@
 from torch import nn
 from typing_extensions import override
 
-from fastweights.layers.dropout import Dropout
+from fastweights.layers.exact.dropout import Dropout
 from fastweights.shapes import Inputs
 
 

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fastweights.memory.packing import places
 from fastweights.shapes import Inputs, Mask, Steps
 
 
@@ -23,7 +24,8 @@ def sinusoids(places: Tensor, model_dim: int, dtype: torch.dtype) -> Tensor:
 class SinusoidalPositions(nn.Module):
     """x_i + [sin(i ω), cos(i ω)].
 
-    `steps` is how many steps each sequence has seen before, as the state of a layer tells; padded steps do not count.
+    `steps` is the number of real steps that each sequence has seen before, as in a layer's state.
+    Where `boundaries` are true a packed sequence begins, and with it the count.
     """
 
     def __init__(self, model_dim: int) -> None:
@@ -33,7 +35,11 @@ class SinusoidalPositions(nn.Module):
         self.model_dim = model_dim
 
     @override
-    def forward(self, x: Inputs, steps: Steps | None = None, mask: Mask | None = None) -> Inputs:
+    def forward(
+        self, x: Inputs, steps: Steps | None = None, mask: Mask | None = None, boundaries: Mask | None = None
+    ) -> Inputs:
+        if boundaries is not None:
+            return x + sinusoids(places(boundaries, mask, steps), self.model_dim, x.dtype)
         positions = torch.arange(x.shape[1], device=x.device).expand(x.shape[:2])
         if mask is not None:
             positions = (mask.cumsum(dim=1) - 1).clamp(min=0)

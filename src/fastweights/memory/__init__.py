@@ -1,5 +1,8 @@
 """Running an update rule over a sequence: the operator, its backends, normalisations and the state."""
 
+from fastweights.memory.backend import Backend, Call
+from fastweights.memory.choose import BACKENDS, BackendStatus, backends, choose_backend
+from fastweights.memory.layer_state import LayerState
 from fastweights.memory.normalise import (
     NORMALISATIONS,
     AttentionNormalisation,
@@ -8,22 +11,31 @@ from fastweights.memory.normalise import (
     Normalisation,
     SumNormalisation,
 )
-from fastweights.memory.run import Writes, run_rule
-from fastweights.memory.scan import BACKENDS, BackendStatus, backends, fast_weight_scan
+from fastweights.memory.packing import boundaries_of, decay_at_boundaries, last_steps
+from fastweights.memory.run import run_rule
+from fastweights.memory.scan import fast_weight_scan
 from fastweights.memory.state import FastWeightState
+from fastweights.memory.write_inputs import WriteInputs
 
 __all__ = [
     "BACKENDS",
     "NORMALISATIONS",
     "AttentionNormalisation",
+    "Backend",
     "BackendStatus",
+    "Call",
     "FastWeightState",
     "L2Normalisation",
+    "LayerState",
     "NoNormalisation",
     "Normalisation",
     "SumNormalisation",
-    "Writes",
+    "WriteInputs",
     "backends",
+    "boundaries_of",
+    "choose_backend",
+    "decay_at_boundaries",
     "fast_weight_scan",
+    "last_steps",
     "run_rule",
 ]

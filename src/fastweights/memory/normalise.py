@@ -7,18 +7,22 @@ from typing import ClassVar
 import torch
 from typing_extensions import override
 
+from fastweights.kernels.features import NormalisationKernel
 from fastweights.shapes import Features
 
 
 @dataclass(frozen=True)
 class Normalisation(ABC):
-    """φ'(x): what is done to each mapped key and query before it meets the memory."""
+    """φ'(x): normalises each mapped key and query before it is written or read."""
 
     equations: ClassVar[str]
-    """Where the normalisation stands in the paper."""
+    """The equations of the normalisation in the paper."""
 
     forgets_scale: ClassVar[bool] = True
     """Whether φ and c·φ give the same result, so that the scale of the features does not matter."""
+
+    kernel: ClassVar[NormalisationKernel | None] = None
+    """Its name for `kernels.features.fused_features`, if compiled feature maps can apply it in the same pass."""
 
     @abstractmethod
     def __call__(self, features: Features) -> Features:
@@ -31,6 +35,7 @@ class NoNormalisation(Normalisation):
 
     equations: ClassVar[str] = "20-25"
     forgets_scale: ClassVar[bool] = False
+    kernel: ClassVar[NormalisationKernel | None] = "none"
 
     @override
     def __call__(self, features: Features) -> Features:
@@ -46,6 +51,7 @@ class SumNormalisation(Normalisation):
     """
 
     equations: ClassVar[str] = "29"
+    kernel: ClassVar[NormalisationKernel | None] = "sum"
 
     @override
     def __call__(self, features: Features) -> Features:
@@ -86,7 +92,7 @@ class AttentionNormalisation:
 
 
 def _scale_to_one(features: Features) -> Features:
-    """Features over their largest magnitude, in at least float32: neither sum nor squares then overflow or vanish.
+    """Divide features by their largest magnitude, in at least float32: neither sums nor squares overflow or vanish.
 
     Below tiny^0.75 (4e-29 in float32) features count as zero: dividing by less would overflow in the gradient. The
     result of a normalisation does not depend on the scale, so none of its gradient is lost by detaching it.

@@ -1,54 +1,26 @@
 """Running any update rule over a sequence: by the operator where the rule is linear, step by step where it is not."""
 
-from typing import NamedTuple
+from dataclasses import replace
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from fastweights.memory.choose import STEP_BY_STEP
 from fastweights.memory.normalise import AttentionNormalisation
+from fastweights.memory.packing import decay_at_boundaries, steps_after
+from fastweights.memory.rescaling import Rescaling
 from fastweights.memory.scan import fast_weight_scan
-from fastweights.memory.state import NO_SCALE, FastWeightState
-from fastweights.shapes import Keys, Mask, Normaliser, Queries, Strengths, Values, Weights
-from fastweights.update_rules import LinearRule, UpdateRule
+from fastweights.memory.state import FastWeightState
+from fastweights.memory.write_inputs import WriteInputs, fill_padding, like
+from fastweights.shapes import Keys, Normaliser, PerKey, PerStep, Queries, Steps, Values, Weights
+from fastweights.update_rules import Coefficients, LinearRule, UpdateRule
 from fastweights.update_rules.normalised_delta import reciprocal_or_zero
-
-
-class Writes(NamedTuple):
-    """What a sequence writes: mapped and normalised keys, values, and the write strengths β.
-
-    `mask` is true for real steps; a padded step changes nothing. Where `log_scales` are given, each key stands for
-    exp(s_t) times itself (docs/math.md#stabilised-favor).
-    """
-
-    keys: Keys
-    values: Values
-    strengths: Strengths
-    mask: Mask | None = None
-    log_scales: Strengths | None = None
-
-    def without_padding(self) -> "Writes":
-        """The same writes with everything of the padded steps, NaN included, replaced by zero."""
-        if self.mask is None:
-            return self
-        padded = ~self.mask[:, None, :]
-        scales = self.log_scales
-        return Writes(
-            self.keys.masked_fill(padded[..., None], 0.0),
-            self.values.masked_fill(padded[..., None], 0.0),
-            self.strengths.masked_fill(padded, 0.0),
-            self.mask,
-            None if scales is None else scales.masked_fill(padded, NO_SCALE),
-        )
-
-    def in_precision_of_weights(self) -> "Writes":
-        """The same writes in at least float32: what a rule makes of them, a decay of 0.99 say, keeps its digits."""
-        dtype = torch.promote_types(self.keys.dtype, torch.float32)
-        return self._replace(keys=self.keys.to(dtype), values=self.values.to(dtype), strengths=self.strengths.to(dtype))
 
 
 def run_rule(
     rule: UpdateRule,
-    writes: Writes,
+    writes: WriteInputs,
     queries: Queries,
     state: FastWeightState,
     *,
@@ -58,89 +30,123 @@ def run_rule(
 ) -> tuple[Values, FastWeightState]:
     """Write a sequence into the memory and read it: after each step, or only at the end if not `causal`.
 
-    With attention normalisation the state must hold a normaliser; it is carried on and divides every read.
+    With attention normalisation the state must hold a normaliser; it is carried on and divides every read. Gates that
+    the rule does not name are ignored.
     """
     if attention_normalisation is not None and attention_normalisation.retrieval:
         rule = rule.with_attention_normalisation()
     if (attention_normalisation is not None or rule.needs_normaliser) and state.normaliser is None:
         raise ValueError(f"{type(rule).__name__} with attention normalisation needs a state with a normaliser")
-    writes, results = writes.without_padding().in_precision_of_weights(), writes.values.dtype
+    if missing := [gate.label for gate in rule.gates if gate.label not in writes.gates]:
+        raise ValueError(f"{type(rule).__name__} needs the gates {', '.join(missing)}, got {sorted(writes.gates)}")
+    results, steps = writes.values.dtype, _steps_after(rule, writes, state)
+    # In at least float32, so that coefficients such as a decay of 0.99 are not rounded to bfloat16.
+    writes = writes.of_single_writes(rule).without_padding().to(torch.promote_types(writes.keys.dtype, torch.float32))
     queries = queries.to(writes.keys.dtype)
-    # What is read along the way is of no use if not causal; the queries may then be of any number.
-    along = queries if causal else writes.keys
+    # A non-causal read uses only the final memory, so queries may have any length and the keys stand in for them.
+    along = _at_last_writes(queries, rule.writes_per_step) if causal else writes.keys
     if isinstance(rule, LinearRule):
         reads, overlaps, after = _scan(rule, writes, along, state, backend)
     else:
         reads, overlaps, after = _steps(rule, writes, along, state, backend)
-    if not causal:
+    if causal:
+        last = slice(rule.writes_per_step - 1, None, rule.writes_per_step)
+        reads, overlaps = reads[:, :, last], None if overlaps is None else overlaps[:, :, last]
+    else:
         reads = rule.read(after.weights, queries.to(after.weights.dtype)).to(queries.dtype)
         overlaps = None if after.normaliser is None else _dot(after.normaliser[:, :, None], queries)
     if attention_normalisation is not None and overlaps is not None:
         reads = reads * reciprocal_or_zero(overlaps)[..., None]
-    return reads.to(results), after
+    return reads.to(results), replace(after, steps=steps)
 
 
 def _scan(
-    rule: LinearRule, writes: Writes, queries: Queries, state: FastWeightState, backend: str
-) -> tuple[Values, Strengths | None, FastWeightState]:
+    rule: LinearRule, writes: WriteInputs, queries: Queries, state: FastWeightState, backend: str
+) -> tuple[Values, PerStep | None, FastWeightState]:
     """Reads W_t q_t, overlaps z_t · q_t if there is a z, and the final state, by the operator."""
-    scale = _Rescaling.of(writes, state)
+    scale = Rescaling.of(writes.log_scales, state.log_scale, writes.boundaries)
     if scale is not None and not rule.follows_scale:
         raise ValueError(f"{type(rule).__name__} depends on the length of keys and takes none with a scale apart")
     overlaps, normaliser, before = None, state.normaliser, None
-    if normaliser is not None:
-        if rule.needs_normaliser:
-            before = _overlaps_before(writes.keys, normaliser, scale, backend)
-        overlaps, normaliser = _accumulate(queries, writes.keys, normaliser, scale, backend)
-    erase, write, decay = rule.coefficients(writes.keys, writes.strengths, before)
-    if writes.mask is not None:
-        padded = ~writes.mask[:, None, :]
-        erase, write = erase.masked_fill(padded, 0.0), write.masked_fill(padded, 0.0)
-        decay = None if decay is None else decay.masked_fill(padded, 1.0)
+    if normaliser is not None and rule.needs_normaliser:
+        before = _overlaps_before(writes, normaliser, scale, backend)
+    erase, write, decay, lookups = _coefficients(rule, writes, before)
+    if before is not None and decay is not None:
+        raise ValueError(f"{type(rule).__name__}: a rule that divides by the normaliser cannot have a decay of its own")
     if scale is not None:
-        erase, write = erase * scale.write / scale.decay, write * scale.write
-        decay = scale.decay if decay is None else scale.decay * decay
+        erase, write = erase * scale.write / scale.decay, write * like(scale.write, write)
+        decay = scale.decay if decay is None else like(scale.decay, decay) * decay
+    if writes.boundaries is not None:
+        decay = decay_at_boundaries(writes.boundaries, writes.keys, decay)
+    if normaliser is not None:
+        overlaps, normaliser = _accumulate(queries, writes.keys, normaliser, scale, decay, backend)
+    values = writes.values
+    if write.dim() == 4:  # b ∘ v is what the operator writes
+        values, write = write * values, torch.ones_like(erase)
     reads, weights = fast_weight_scan(
-        queries, writes.keys, writes.values, erase, write, state.weights, decay, backend=backend
+        queries, writes.keys, values, erase, write, state.weights, decay, lookups, backend=backend
     )
-    return reads, overlaps, _after(writes, state, weights, normaliser)
+    return reads, overlaps, _after(state, weights, normaliser, scale)
+
+
+def _coefficients(rule: LinearRule, writes: WriteInputs, overlaps: PerStep | None) -> Coefficients:
+    """The coefficients of the rule; those of padded steps leave the weights as they are."""
+    erase, write, decay, lookups = rule.coefficients(writes.keys, writes.gates, overlaps)
+    if writes.mask is None:
+        return Coefficients(erase, write, decay, lookups)
+    return Coefficients(
+        fill_padding(erase, writes.mask, 0.0),
+        fill_padding(write, writes.mask, 0.0),
+        None if decay is None else fill_padding(decay, writes.mask, 1.0),
+        None if lookups is None else fill_padding(lookups, writes.mask, 0.0),
+    )
 
 
 def _steps(
-    rule: UpdateRule, writes: Writes, queries: Queries, state: FastWeightState, backend: str
-) -> tuple[Values, Strengths | None, FastWeightState]:
+    rule: UpdateRule, writes: WriteInputs, queries: Queries, state: FastWeightState, backend: str
+) -> tuple[Values, PerStep | None, FastWeightState]:
     """The same step by step, straight from the definition of the rule."""
-    if backend not in ("auto", "recurrent"):
+    if backend not in ("auto", STEP_BY_STEP):
         raise ValueError(
             f"backend: {backend!r} cannot run {type(rule).__name__}, which is not linear in W; "
-            "possible: auto, recurrent"
+            f"possible: auto, {STEP_BY_STEP}"
         )
     if writes.log_scales is not None:
         raise ValueError(f"{type(rule).__name__} is not linear in W and takes no keys with a scale apart")
-    weights, normaliser = state.weights, state.normaliser
-    keys, values, strengths, queries = (x.to(weights.dtype) for x in (*writes[:3], queries))
+    weights, normaliser, dtype = state.weights, state.normaliser, writes.values.dtype
+    (keys, values, gates, *_), queries = writes.to(weights.dtype), queries.to(weights.dtype)
     reads: list[Tensor] = [values[:, :, :0]]
-    overlaps: list[Tensor] = [strengths[:, :, :0]]
+    overlaps: list[Tensor] = [values[:, :, :0, 0]]
     for t in range(keys.shape[2]):
-        written = rule.step(weights, keys[:, :, t], values[:, :, t], strengths[:, :, t], normaliser)
-        weights = written if writes.mask is None else torch.where(_row(writes.mask, t), written, weights)
+        if writes.boundaries is not None:
+            begins = writes.boundaries[:, t, None, None]
+            weights = weights.masked_fill(begins[..., None], 0.0)
+            normaliser = None if normaliser is None else normaliser.masked_fill(begins, 0.0)
+        now = {name: gate[:, :, t] for name, gate in gates.items()}
+        written = rule.step(weights, keys[:, :, t], values[:, :, t], now, normaliser)
+        real = None if writes.mask is None else writes.mask[:, t, None, None, None]
+        weights = written if real is None else torch.where(real, written, weights)
         reads.append(rule.read(weights, queries[:, :, t : t + 1]))
         if normaliser is not None:
             normaliser = normaliser + keys[:, :, t]
             overlaps.append(_dot(normaliser, queries[:, :, t])[:, :, None])
-    after = _after(writes, state, weights, normaliser)
-    return (
-        torch.cat(reads, dim=2).to(writes.values.dtype),
-        None if normaliser is None else torch.cat(overlaps, 2),
-        after,
-    )
+    after = _after(state, weights, normaliser, None)
+    return torch.cat(reads, dim=2).to(dtype), None if normaliser is None else torch.cat(overlaps, 2), after
 
 
 def _accumulate(
-    queries: Queries, keys: Keys, normaliser: Normaliser, scale: "_Rescaling | None", backend: str
-) -> tuple[Strengths, Normaliser]:
-    """z_t · q_t and the final z (Eqs. 16, 18, 26): z is a memory under the sum rule whose value is always 1."""
-    # In the precision of z: whether an overlap vanishes must not be a question of the inputs' precision.
+    queries: Queries,
+    keys: Keys,
+    normaliser: Normaliser,
+    scale: Rescaling | None,
+    decay: PerStep | PerKey | None,
+    backend: str,
+) -> tuple[PerStep, Normaliser]:
+    """z_t · q_t and the final z (Eqs. 16, 18, 26): z is a memory under the sum rule whose value is always 1.
+
+    It decays as W does, so that a read remains a weighted mean of what W still holds.
+    """
+    # In the precision of z: whether an overlap vanishes must not depend on the inputs' precision.
     queries, keys = queries.to(normaliser.dtype), keys.to(normaliser.dtype)
     ones = torch.ones_like(keys[..., 0])
     overlaps, weights = fast_weight_scan(
@@ -150,56 +156,43 @@ def _accumulate(
         torch.zeros_like(ones),
         ones if scale is None else scale.write,
         normaliser[:, :, None],
-        None if scale is None else scale.decay,
+        None if decay is None else decay.to(normaliser.dtype),
         backend=backend,
     )
     return overlaps[..., 0], weights[:, :, 0]
 
 
-def _overlaps_before(keys: Keys, normaliser: Normaliser, scale: "_Rescaling | None", backend: str) -> Strengths:
-    """z_{t-1} · k_t: each step's z is read with the key of the next."""
+def _overlaps_before(writes: WriteInputs, normaliser: Normaliser, scale: Rescaling | None, backend: str) -> PerStep:
+    """z_{t-1} · k_t: each step's z is read with the key of the next; nothing is there before a sequence begins."""
+    keys, decay = writes.keys, None if scale is None else scale.decay
+    if writes.boundaries is not None:
+        decay = decay_at_boundaries(writes.boundaries, keys, decay)
     first = _dot(normaliser, keys[:, :, :1].squeeze(2)) if keys.shape[2] else normaliser.new_zeros(keys.shape[:2])
     following = torch.cat([keys[:, :, 1:], keys[:, :, :1]], dim=2)
-    overlaps, _ = _accumulate(following, keys, normaliser, scale, backend)
-    return torch.cat([first[:, :, None].to(overlaps.dtype), overlaps], dim=2)[:, :, : keys.shape[2]]
+    overlaps, _ = _accumulate(following, keys, normaliser, scale, decay, backend)
+    overlaps = torch.cat([first[:, :, None].to(overlaps.dtype), overlaps], dim=2)[:, :, : keys.shape[2]]
+    return overlaps if writes.boundaries is None else overlaps.masked_fill(writes.boundaries[:, None], 0.0)
 
 
-class _Rescaling(NamedTuple):
-    """How a memory that is kept as exp(-M_t) W_t follows the running maximum M_t = max(M_{t-1}, s_t).
-
-    What was there decays by exp(M_{t-1} - M_t), what is written is scaled by exp(s_t - M_t). Both are at most 1,
-    neither looks at later steps, and reads that are divided by z do not notice.
-    """
-
-    decay: Strengths
-    write: Strengths
-
-    @classmethod
-    def of(cls, writes: Writes, state: FastWeightState) -> "_Rescaling | None":
-        if writes.log_scales is None:
-            return None
-        if state.log_scale is None:
-            raise ValueError("keys with a scale apart need a state with a log_scale, got one without")
-        scales = torch.cat([state.log_scale[..., None], writes.log_scales], dim=-1)
-        maxima = scales.cummax(dim=-1).values
-        # exp(-60) is far below rounding; a floor keeps divisions by the decay finite.
-        return cls(
-            (maxima[..., :-1] - maxima[..., 1:]).clamp(min=-60).exp(),
-            (writes.log_scales - maxima[..., 1:]).exp(),
-        )
+def _after(
+    state: FastWeightState, weights: Weights, normaliser: Normaliser | None, scale: Rescaling | None
+) -> FastWeightState:
+    log_scale = state.log_scale if scale is None else scale.final
+    return replace(state, weights=weights, normaliser=normaliser, log_scale=log_scale)
 
 
-def _after(writes: Writes, state: FastWeightState, weights: Weights, normaliser: Tensor | None) -> FastWeightState:
-    seen = writes.keys.shape[2] if writes.mask is None else writes.mask.sum(dim=1)
-    log_scale = state.log_scale
-    if log_scale is not None and writes.log_scales is not None:
-        log_scale = torch.cat([log_scale[..., None], writes.log_scales], dim=-1).amax(dim=-1)
-    return FastWeightState(weights, normaliser, state.steps + seen, log_scale)
+def _steps_after(rule: UpdateRule, writes: WriteInputs, state: FastWeightState) -> Steps:
+    """How many steps every sequence has seen after these; of packed ones, the last of the row."""
+    if writes.boundaries is not None:
+        return steps_after(writes.boundaries, writes.mask, state.steps)
+    seen = writes.keys.shape[2] // rule.writes_per_step if writes.mask is None else writes.mask.sum(dim=1)
+    return state.steps + seen
+
+
+def _at_last_writes(queries: Queries, count: int) -> Tensor:
+    """Queries that read after the last of every `count` writes; the others read nothing."""
+    return queries if count == 1 else pad(queries[:, :, :, None], (0, 0, count - 1, 0)).flatten(2, 3)
 
 
 def _dot(x: Tensor, y: Tensor) -> Tensor:
     return (x * y).sum(dim=-1)
-
-
-def _row(mask: Mask, t: int) -> Tensor:
-    return mask[:, t, None, None, None]

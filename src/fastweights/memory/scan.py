@@ -1,126 +1,169 @@
-"""The operator: one recurrence for every linear rule, its contract, and the choice of a backend."""
+"""The operator: one recurrence for every linear rule, and its contract."""
 
-from types import MappingProxyType, ModuleType
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import overload
 
 import torch
 from torch import Tensor
 
-from fastweights.memory import chunked, native, native_step, recurrent
-from fastweights.shapes import Keys, Queries, Strengths, Values, Weights
-
-BACKENDS: dict[str, ModuleType] = {"native": native, "chunked": chunked, "recurrent": recurrent}
-"""Fastest first. A backend is a module with `scan`, `unavailable` and `cannot_serve`."""
+from fastweights.memory.backend import Call
+from fastweights.memory.choose import BACKENDS, SHORTCUTS, choose_backend
+from fastweights.shapes import KeptWeights, Keys, PerKey, PerStep, Queries, Values, Weights
 
 
-class BackendStatus(NamedTuple):
-    """Whether a backend can run here and, if not, why."""
+@overload
+def fast_weight_scan(
+    queries: Queries,
+    keys: Keys,
+    values: Values,
+    erase: PerStep,
+    write: PerStep,
+    weights: Weights | None = None,
+    decay: PerStep | PerKey | None = None,
+    lookups: Keys | None = None,
+    backend: str = "auto",
+    keep: None = None,
+) -> tuple[Values, Weights]: ...
 
-    available: bool
-    reason: str
 
-
-def backends() -> MappingProxyType[str, BackendStatus]:
-    """Every backend of `fast_weight_scan`, fastest first, and whether it can run here."""
-    reasons = {name: backend.unavailable() for name, backend in BACKENDS.items()}
-    return MappingProxyType({name: BackendStatus(reason is None, reason or "") for name, reason in reasons.items()})
+@overload
+def fast_weight_scan(
+    queries: Queries,
+    keys: Keys,
+    values: Values,
+    erase: PerStep,
+    write: PerStep,
+    weights: Weights | None = None,
+    decay: PerStep | PerKey | None = None,
+    lookups: Keys | None = None,
+    backend: str = "auto",
+    *,
+    keep: Sequence[int],
+) -> tuple[Values, Weights, KeptWeights]: ...
 
 
 def fast_weight_scan(
     queries: Queries,
     keys: Keys,
     values: Values,
-    erase: Strengths,
-    write: Strengths,
+    erase: PerStep,
+    write: PerStep,
     weights: Weights | None = None,
-    decay: Strengths | None = None,
+    decay: PerStep | PerKey | None = None,
+    lookups: Keys | None = None,
     backend: str = "auto",
-) -> tuple[Values, Weights]:
-    """W_t = g_t W_{t-1} (I - a_t k_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t.
+    keep: Sequence[int] | None = None,
+) -> tuple[Values, Weights] | tuple[Values, Weights, KeptWeights]:
+    """W_t = W_{t-1} diag(g_t) (I - a_t e_t k_tᵀ) + b_t v_t k_tᵀ,   y_t = W_t q_t.
 
-    Keys and queries come mapped and normalised; a, b, g are `erase`, `write` and `decay` (in (0, 1], ones if absent),
-    W_0 is `weights` (zeros if absent). Returns all reads y and the final W; gradients reach every tensor given. W is
-    kept in at least float32 whatever the inputs. `auto` takes the fastest backend that can serve the call.
+    Keys and queries come mapped and normalised; a, b, g, e are `erase`, `write`, `decay` (in [0, 1], one number per
+    step or one per component of the keys; ones if absent; zero empties the memory before the step writes) and `lookups`
+    (the keys if absent), W_0 is `weights` (zeros if absent). Returns all reads y and the final W; gradients reach every
+    tensor given. W is kept in at least float32 whatever the inputs. `auto` takes the fastest backend that can serve the
+    call. `keep` names steps, from 0 on: the weights after each of them come as a third result, `b h n v k`.
     """
-    if backend in ("auto", "native"):
-        after = native_step.step(queries, keys, values, erase, write, weights, decay)
+    if keep is not None:
+        return _scan_in_segments(queries, keys, values, erase, write, weights, decay, lookups, backend, keep)
+    if backend in SHORTCUTS:
+        after = SHORTCUTS[backend](queries, keys, values, erase, write, weights, decay, lookups)
         if after is not None:
             return after
-    _check(queries, keys, values, erase, write, weights, decay)
-    scan = BACKENDS[choose_backend(backend, keys)].scan
+    given = {
+        "queries": queries,
+        "keys": keys,
+        "values": values,
+        "erase": erase,
+        "write": write,
+        "weights": weights,
+        "decay": decay,
+        "lookups": lookups,
+    }
+    _check(given, keys, values)
+    differentiable = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given.values())
+    scan = BACKENDS[choose_backend(backend, Call.of(keys, decay, lookups, differentiable))].scan
     dtype = torch.promote_types(keys.dtype, torch.float32)
     if weights is None:
         batch, heads, _, key_dim = keys.shape
         weights = keys.new_zeros(batch, heads, values.shape[-1], key_dim, dtype=dtype)
-    given = (queries, keys, values, erase, write, weights, decay)
-    inputs = [x if x is None or x.dtype == dtype else x.to(dtype) for x in given]
+    q, k, v, a, b, w = (x if x.dtype == dtype else x.to(dtype) for x in (queries, keys, values, erase, write, weights))
+    g, e = (None if x is None else x.to(dtype) for x in (decay, lookups))
     if torch.is_autocast_enabled(keys.device.type):
         with torch.autocast(keys.device.type, enabled=False):
-            reads, weights = scan(*inputs)
+            reads, weights = scan(q, k, v, a, b, w, g, e)
     else:
-        reads, weights = scan(*inputs)
+        reads, weights = scan(q, k, v, a, b, w, g, e)
     return reads if values.dtype == dtype else reads.to(values.dtype), weights
 
 
-def choose_backend(backend: str, keys: Tensor) -> str:
-    """The backend that will serve such keys; a ValueError if the one asked for cannot."""
-    if backend == "auto":
-        # A single step gains nothing from a chunk that is filled up.
-        order = BACKENDS if keys.shape[2] > 1 else ("native", "recurrent")
-        return next(name for name in order if _refusal(name, keys) is None)
-    if backend not in BACKENDS:
-        raise ValueError(f"backend: unknown backend {backend!r}; possible: auto, {', '.join(BACKENDS)}")
-    if (refusal := _refusal(backend, keys)) is not None:
-        raise ValueError(f"backend: {backend!r} cannot serve this call: {refusal}")
-    return backend
+def _scan_in_segments(
+    queries: Queries,
+    keys: Keys,
+    values: Values,
+    erase: PerStep,
+    write: PerStep,
+    weights: Weights | None,
+    decay: PerStep | PerKey | None,
+    lookups: Keys | None,
+    backend: str,
+    keep: Sequence[int],
+) -> tuple[Values, Weights, KeptWeights]:
+    """Reads, final weights and those after some steps: one scan up to each of these steps, and one for the rest."""
+    sequences = {"queries": queries, "keys": keys, "values": values, "erase": erase, "write": write}
+    optional = {"decay": decay, "lookups": lookups}
+    _check(sequences | optional | {"weights": weights}, keys, values)
+    steps, wanted = keys.shape[2], [int(step) for step in keep]
+    if any(not 0 <= step < steps for step in wanted):
+        raise ValueError(f"keep: expected steps from 0 to {steps - 1}, got {wanted}")
+    reads, kept, start = [], {}, 0
+    for end in sorted({step + 1 for step in wanted} | {steps}):
+        part = {name: x if x is None else x[:, :, start:end] for name, x in (sequences | optional).items()}
+        read, weights = fast_weight_scan(**part, weights=weights, backend=backend)  # type: ignore[arg-type]
+        reads.append(read)
+        kept[end - 1], start = weights, end
+    assert weights is not None
+    states = torch.stack([kept[step] for step in wanted], 2) if wanted else weights[:, :, None][:, :, :0]
+    return torch.cat(reads, dim=2), weights, states
 
 
-def _refusal(name: str, keys: Tensor) -> str | None:
-    backend = BACKENDS[name]
-    reason: str | None = backend.unavailable() or backend.cannot_serve(keys.device, keys.dtype)
-    return reason
-
-
-def _check(
-    queries: Tensor,
-    keys: Tensor,
-    values: Tensor,
-    erase: Tensor,
-    write: Tensor,
-    weights: Tensor | None,
-    decay: Tensor | None,
-) -> None:
+def _check(given: dict[str, Tensor | None], keys: Tensor, values: Tensor) -> None:
     """A ValueError or TypeError that names the first argument that does not fit the others."""
     if not isinstance(keys, Tensor) or keys.dim() != 4:
         raise _misfit("keys", keys, "a tensor of shape (b, h, t, k)")
     if not isinstance(values, Tensor) or values.dim() != 4:
         raise _misfit("values", values, "a tensor of shape (b, h, t, v)")
-    b, h, t, k = keys.shape
-    v = values.shape[-1]
-    wanted = {
-        "keys": (keys, (b, h, t, k)),
-        "queries": (queries, (b, h, t, k)),
-        "values": (values, (b, h, t, v)),
-        "erase": (erase, (b, h, t)),
-        "write": (write, (b, h, t)),
-        "weights": (weights, (b, h, v, k)),
-        "decay": (decay, (b, h, t)),
-    }
     if not keys.dtype.is_floating_point:
         raise TypeError(f"keys: expected a floating-point dtype, got {keys.dtype}")
     accumulated = torch.promote_types(keys.dtype, torch.float32)
-    for name, (tensor, shape) in wanted.items():
-        if tensor is None and name in ("weights", "decay"):
+    for name, shape in _shapes(keys, values).items():
+        tensor = given[name]
+        if tensor is None and name in ("weights", "decay", "lookups"):
             continue
+        if name == "decay" and isinstance(tensor, Tensor) and tensor.dim() == 4:
+            shape = tuple(keys.shape)
         if not isinstance(tensor, Tensor) or tuple(tensor.shape) != shape:
             letters = {"weights": "(b, h, v, k)"}.get(name, "(b, h, t, ·)" if len(shape) == 4 else "(b, h, t)")
             raise _misfit(name, tensor, f"a tensor of shape {shape}, {letters} to fit keys and values")
-        possible = {keys.dtype} if name in ("queries", "values") else {keys.dtype, accumulated}
+        possible = {keys.dtype} if name in ("queries", "values", "lookups") else {keys.dtype, accumulated}
         if tensor.dtype not in possible:
             expected = " or ".join(sorted(str(d) for d in possible))
             raise TypeError(f"{name}: expected dtype {expected} to go with {keys.dtype} keys, got {tensor.dtype}")
         if tensor.device != keys.device:
             raise ValueError(f"{name}: expected device {keys.device} like keys, got {tensor.device}")
+
+
+def _shapes(keys: Tensor, values: Tensor) -> dict[str, tuple[int, ...]]:
+    b, h, t, k = keys.shape
+    v = values.shape[-1]
+    return {
+        "keys": (b, h, t, k),
+        "queries": (b, h, t, k),
+        "values": (b, h, t, v),
+        "erase": (b, h, t),
+        "write": (b, h, t),
+        "weights": (b, h, v, k),
+        "decay": (b, h, t),
+        "lookups": (b, h, t, k),
+    }
 
 
 def _misfit(name: str, got: object, expected: str) -> ValueError | TypeError:

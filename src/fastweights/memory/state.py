@@ -1,38 +1,39 @@
-"""The state of a fast-weight memory: all that has to be kept of the past, of a size that does not grow."""
+"""The state of a fast-weight memory: its size does not grow with the sequence."""
 
 import hashlib
-import os
-import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 
 import torch
+from jaxtyping import Float
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
+from safetensors.torch import save
 from torch import Tensor
 
-from fastweights.shapes import Normaliser, Steps, Strength, Weights
+from fastweights.files import write_whole
+from fastweights.memory.layer_state import LayerState
+from fastweights.shapes import Normaliser, PerHead, Steps, Weights
 
 FORMAT = "fastweights-state-1"
-"""What kind of file `save` writes; a later kind gets another name."""
+"""The file format that `save` writes."""
 
 NO_SCALE = -1e30
 """The `log_scale` of an empty memory: below any that occurs, and finite so that differences are defined."""
 
 
 @dataclass(frozen=True, eq=False)
-class FastWeightState:
+class FastWeightState(LayerState):
     """W, with z where attention normalisation is used, and how many steps each sequence has seen.
 
     `log_scale` is M of stabilised FAVOR+: the stored weights and normaliser are exp(-M) times the true ones
-    (docs/math.md#stabilised-favor).
+    (docs/math.md#stabilised-favor). `convolution` holds the last inputs of a short convolution, if the layer has one.
     """
 
     weights: Weights
     normaliser: Normaliser | None
     steps: Steps
-    log_scale: Strength | None = None
+    log_scale: PerHead | None = None
+    convolution: Float[Tensor, "b w c"] | None = None
 
     @classmethod
     def zeros(
@@ -56,54 +57,25 @@ class FastWeightState:
             log_scale=weights.new_full((batch, heads), NO_SCALE) if log_scale else None,
         )
 
-    def detach(self) -> "FastWeightState":
-        """The same state, cut off from the graph: where back-propagation through time ends."""
-        return self._map(Tensor.detach)
-
-    def clone(self) -> "FastWeightState":
-        """A copy with storage of its own."""
-        return self._map(Tensor.clone)
-
-    def to(self, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> "FastWeightState":
-        """The state on another device or, its floating-point parts, in another precision."""
-        return self._map(lambda x: x.to(device=device, dtype=dtype if x.is_floating_point() else None))
-
-    def select(self, rows: Tensor) -> "FastWeightState":
-        """The states of some sequences of the batch, by index or by boolean mask."""
-        return self._map(lambda x: x[rows.to(x.device)])
-
-    def reorder(self, rows: Tensor) -> "FastWeightState":
-        """Row i of the result is row `rows[i]`: what beam search does to its hypotheses."""
-        if rows.dtype == torch.bool or rows.dim() != 1:
-            raise ValueError(f"rows: expected a vector of indices, got {rows.dtype} of shape {tuple(rows.shape)}")
-        return self._map(lambda x: x.index_select(0, rows.to(x.device)))
-
     def __eq__(self, other: object) -> bool:
-        """Whether every part is the same, bit for bit (a NaN equals a NaN)."""
+        """True if all tensors are equal, bit for bit (a NaN equals a NaN)."""
         if not isinstance(other, FastWeightState):
             return NotImplemented
-        return self._tensors().keys() == other._tensors().keys() and all(
+        return self.tensors().keys() == other.tensors().keys() and all(
             x.dtype == y.dtype and x.shape == y.shape and torch.equal(_bits(x), _bits(y))
-            for x, y in zip(self._tensors().values(), other._tensors().values(), strict=True)
+            for x, y in zip(self.tensors().values(), other.tensors().values(), strict=True)
         )
 
     __hash__ = None  # type: ignore[assignment]
 
     def save(self, path: str | Path) -> None:
         """Write a safetensors file; a file already there is replaced in one step or not at all."""
-        path = Path(path)
-        tensors = {name: x.detach().contiguous() for name, x in self._tensors().items()}
-        handle, partial = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix=".partial")
-        os.close(handle)
-        try:
-            save_file(tensors, partial, metadata={"format": FORMAT, "sha256": _digest(tensors)})
-            os.replace(partial, path)
-        finally:
-            Path(partial).unlink(missing_ok=True)
+        tensors = {name: x.detach().contiguous() for name, x in self.tensors().items()}
+        write_whole(Path(path), save(tensors, metadata={"format": FORMAT, "sha256": _digest(tensors)}))
 
     @classmethod
     def load(cls, path: str | Path, device: torch.device | str = "cpu") -> "FastWeightState":
-        """Read what `save` wrote; a ValueError if it is anything else, or not all of it, or changed since."""
+        """Read a file that `save` wrote; raise a ValueError if it has another format, is truncated or was changed."""
         try:
             with safe_open(path, framework="pt") as file:
                 metadata, tensors = file.metadata() or {}, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
@@ -116,7 +88,7 @@ class FastWeightState:
             raise ValueError(f"{path}: expected the tensors {sorted(known)} of a state, got {sorted(tensors)}")
         if metadata.get("sha256") != _digest(tensors):
             raise ValueError(f"{path}: damaged: the contents do not have the checksum they were saved with")
-        state = cls(tensors["weights"], tensors.get("normaliser"), tensors["steps"], tensors.get("log_scale"))
+        state = cls.from_tensors(tensors)
         state._check(str(path))
         return state.to(device=device)
 
@@ -125,24 +97,17 @@ class FastWeightState:
             raise ValueError(f"{source}: weights must be (b, h, v, k), got shape {tuple(self.weights.shape)}")
         b, h, _, k = self.weights.shape
         wanted = {"normaliser": (b, h, k), "steps": (b,), "log_scale": (b, h)}
-        for name, tensor in self._tensors().items():
+        for name, tensor in self.tensors().items():
             if name in wanted and tuple(tensor.shape) != wanted[name]:
                 raise ValueError(f"{source}: {name} must have shape {wanted[name]}, got {tuple(tensor.shape)}")
+            if name == "convolution" and (tensor.dim() != 3 or tensor.shape[0] != b):
+                raise ValueError(f"{source}: convolution must be ({b}, w, c), got shape {tuple(tensor.shape)}")
             if tensor.is_floating_point() != (name != "steps"):
                 raise ValueError(f"{source}: {name} cannot be of dtype {tensor.dtype}")
 
-    def _tensors(self) -> dict[str, Tensor]:
-        return {f.name: x for f in fields(self) if (x := getattr(self, f.name)) is not None}
-
-    def _map(self, function: Callable[[Tensor], Tensor]) -> "FastWeightState":
-        changed = {name: function(x) for name, x in self._tensors().items()}
-        return FastWeightState(
-            changed["weights"], changed.get("normaliser"), changed["steps"], changed.get("log_scale")
-        )
-
 
 def _digest(tensors: dict[str, Tensor]) -> str:
-    """SHA-256 of names, shapes, dtypes and every bit: safetensors itself does not notice a changed one."""
+    """SHA-256 of names, shapes, dtypes and contents: safetensors itself does not detect a flipped bit."""
     digest = hashlib.sha256()
     for name, tensor in sorted(tensors.items()):
         digest.update(f"{name} {tuple(tensor.shape)} {tensor.dtype} ".encode())

@@ -1,7 +1,8 @@
 """A decoder-only language model with any attention of the library (Sec. 6.3, App. E)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -10,8 +11,9 @@ from typing_extensions import override
 from fastweights.config import ConfigCodec
 from fastweights.layers import Block, FeedForward, SinusoidalPositions
 from fastweights.layers.adaptive_embedding import AdaptiveEmbedding
-from fastweights.layers.dropout import Dropout
-from fastweights.models.attention_choice import REGISTRIES, AttentionChoice, FastWeightChoice
+from fastweights.layers.exact.dropout import Dropout
+from fastweights.memory import LayerState
+from fastweights.models.attention import REGISTRIES, AttentionConfig, FastWeightAttentionConfig
 from fastweights.shapes import Inputs, Mask
 
 CODEC = ConfigCodec(REGISTRIES)
@@ -19,7 +21,7 @@ CODEC = ConfigCodec(REGISTRIES)
 
 @dataclass(frozen=True)
 class LanguageModelConfig:
-    """Everything that decides a model's parameters and what it computes.
+    """Everything that determines a model's parameters and its computation.
 
     `cutoffs` beyond the vocabulary are left out, so one configuration serves vocabularies of any size.
     """
@@ -29,7 +31,7 @@ class LanguageModelConfig:
     num_heads: int = 8
     num_layers: int = 16
     feed_forward_dim: int = 2048
-    attention: AttentionChoice = FastWeightChoice()  # noqa: RUF009  a frozen value
+    attention: AttentionConfig = FastWeightAttentionConfig()  # noqa: RUF009  a frozen value
     positions: bool = True
     pre_norm: bool = False
     dropout: float = 0.1
@@ -81,15 +83,15 @@ class LanguageModel(nn.Module):
 
     @override
     def forward(
-        self, tokens: Int[Tensor, "b t"], states: list[Any] | None = None, mask: Mask | None = None
-    ) -> tuple[Inputs, list[Any]]:
+        self, tokens: Int[Tensor, "b t"], states: Sequence[LayerState] | None = None, mask: Mask | None = None
+    ) -> tuple[Inputs, list[LayerState]]:
         """The hidden vectors that predict the next token at each position, and the state of every layer."""
         return self.run(self.embedding(tokens), states, mask)
 
     def run(
-        self, embedded: Inputs, states: list[Any] | None = None, mask: Mask | None = None
-    ) -> tuple[Inputs, list[Any]]:
-        """The same from embedded tokens on."""
+        self, embedded: Inputs, states: Sequence[LayerState] | None = None, mask: Mask | None = None
+    ) -> tuple[Inputs, list[LayerState]]:
+        """Run the layers on embedded tokens; `forward` embeds the tokens first."""
         if states is not None and len(states) != len(self.blocks):
             raise ValueError(f"states: expected one for each of the {len(self.blocks)} layers, got {len(states)}")
         x = embedded
@@ -101,6 +103,11 @@ class LanguageModel(nn.Module):
             x, state = block(x, None if states is None else states[number], mask)
             after.append(state)
         return self.dropout(self.final_norm(x)), after
+
+    def initial_states(self, batch: int) -> list[LayerState]:
+        """The states of all layers before the first step of `batch` sequences."""
+        table = self.embedding.table
+        return [cast("Block", block).initial_state(batch, table.dtype, table.device) for block in self.blocks]
 
     def losses(self, hidden: Inputs, targets: Int[Tensor, "b t"]) -> Float[Tensor, "b t"]:
         """-log p of each target."""

@@ -1,6 +1,6 @@
 """The components there are, as the classes themselves describe them."""
 
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, fields, is_dataclass
 from inspect import cleandoc
 
 from fastweights.feature_maps import FEATURE_MAPS
@@ -36,10 +36,17 @@ def row(name: str, component: type) -> tuple[str, ...]:
 
 
 def call(component: type) -> str:
-    """How the component is made, its defaults spelled out."""
+    """How the component is made, its defaults spelled out; of a component among them, what is not a default."""
     arguments = (
-        field.name if field.default is MISSING else f"{field.name}={field.default!r}"
+        field.name if field.default is MISSING else f"{field.name}={_value(field.default)}"
         for field in fields(component)
         if field.init
     )
     return f"{component.__name__}({', '.join(arguments)})"
+
+
+def _value(value: object) -> str:
+    if not is_dataclass(value):
+        return repr(value)
+    given = {field.name: x for field in fields(value) if (x := getattr(value, field.name)) != field.default}
+    return f"{type(value).__name__}({', '.join(f'{name}={x!r}' for name, x in given.items())})"

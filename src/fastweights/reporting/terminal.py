@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-PLAIN_WIDTH = 240
+PLAIN_WIDTH = 1000
 """Wide enough that no row is folded where nobody looks at it as it scrolls by."""
 
 

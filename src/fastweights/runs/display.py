@@ -16,6 +16,9 @@ from rich.text import Text
 PLAIN_INTERVAL = 10.0
 """Seconds between lines where there is no terminal."""
 
+Forms = Callable[[float], dict[str, float]]
+"""Other forms of a loss that people read, by name."""
+
 
 @dataclass(frozen=True)
 class RunStatus:
@@ -38,16 +41,17 @@ class Display:
         self.console = console or Console(quiet=True)
         self.printed, self.live = -math.inf, None  # type: float, Live | None
         self.unit = "step"
-        self.forms: Callable[[float], dict[str, float]] = lambda loss: {}
+        self.forms: Forms = lambda loss: {}
+        self.valid_forms: Forms = self.forms
 
     @classmethod
     def on_terminal(cls, quiet: bool = False) -> "Display":
         """A display on standard output."""
         return cls(Console(highlight=False, quiet=quiet))
 
-    def shows(self, unit: str, forms: Callable[[float], dict[str, float]]) -> "Display":
-        """Count speed in a unit, and show a loss in its other forms as well, such as a perplexity."""
-        self.unit, self.forms = unit, forms
+    def shows(self, unit: str, forms: Forms, valid_forms: Forms | None = None) -> "Display":
+        """Count speed in a unit, and show losses in their other forms as well, such as a perplexity."""
+        self.unit, self.forms, self.valid_forms = unit, forms, valid_forms or forms
         return self
 
     @contextmanager
@@ -70,7 +74,7 @@ class Display:
         parts = [f"step {status.step}/{status.steps} (epoch {status.epoch + 1})", f"loss {status.loss:.4f}"]
         parts += [f"{name} {value:.1f}" for name, value in self.forms(status.loss).items()]
         if status.valid_loss is not None:
-            forms = [f"{name} {value:.1f}" for name, value in self.forms(status.valid_loss).items()]
+            forms = [f"{name} {value:.1f}" for name, value in self.valid_forms(status.valid_loss).items()]
             parts += [f"valid {form}" for form in forms or [f"loss {status.valid_loss:.4f}"]]
         if status.units_per_second:
             parts.append(f"{status.units_per_second:,.0f} {self.unit}s/s")

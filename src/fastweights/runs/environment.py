@@ -9,8 +9,7 @@ from pathlib import Path
 
 import torch
 
-from fastweights.memory import backends
-from fastweights.memory.scan import choose_backend
+from fastweights.memory import Call, backends, choose_backend
 
 REQUIRED = ("fastweights", "torch", "numpy", "safetensors")
 EXTRAS = {
@@ -116,8 +115,9 @@ def machine_rows(environment: Environment) -> list[tuple[str, str]]:
 def backend_rows() -> list[tuple[str, str, str]]:
     """Every backend: whether it can run and, if so, what `auto` uses it for; otherwise why not."""
     rows = []
-    cases = {"sequences": torch.empty(1, 1, 2, 1), "single steps": torch.empty(1, 1, 1, 1)}
-    taken = {case: choose_backend("auto", keys) for case, keys in cases.items()}
+    cases = {"sequences": 2, "single steps": 1}
+    cpu = torch.device("cpu")
+    taken = {case: choose_backend("auto", Call(cpu, torch.float32, steps)) for case, steps in cases.items()}
     for name, status in backends().items():
         served = " and ".join(case for case, choice in taken.items() if choice == name)
         note = f"auto takes it for {served} on this CPU" if served else status.reason

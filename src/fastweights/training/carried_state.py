@@ -1,24 +1,21 @@
-"""States of a model's layers as named tensors and back, and joined by rows of the batch.
-
-Every kind of state is a dataclass whose tensors have the batch as their first dimension.
-"""
+"""States of a model's layers as named tensors and back, and joined by rows of the batch."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
-States = list[Any]
+from fastweights.memory import LayerState
+
+States = list[LayerState]
 
 
-def state_tensors(states: Sequence[Any]) -> dict[str, Tensor]:
+def state_tensors(states: Sequence[LayerState]) -> dict[str, Tensor]:
     """`layer.field` → tensor, for every tensor of every layer's state."""
-    return {f"{layer}.{name}": x for layer, state in enumerate(states) for name, x in _tensors(state).items()}
+    return {f"{layer}.{name}": x for layer, state in enumerate(states) for name, x in state.tensors().items()}
 
 
-def states_from_tensors(template: Sequence[Any], tensors: dict[str, Tensor], rows: int) -> States:
+def states_from_tensors(template: Sequence[LayerState], tensors: dict[str, Tensor], rows: int) -> States:
     """Rebuild layer states with `rows` sequences; `template` supplies their classes and field names."""
     expected = state_tensors(template)
     if expected.keys() != tensors.keys():
@@ -30,7 +27,7 @@ def states_from_tensors(template: Sequence[Any], tensors: dict[str, Tensor], row
         if not fits or len(tensor) != rows:
             raise ValueError(f"states: {name} is that of another model, {tensor.dtype} of shape {tuple(tensor.shape)}")
     return [
-        replace(state, **{name: tensors[f"{layer}.{name}"] for name in _tensors(state)})
+        type(state).from_tensors({name: tensors[f"{layer}.{name}"] for name in state.tensors()})
         for layer, state in enumerate(template)
     ]
 
@@ -40,10 +37,6 @@ def join_rows(parts: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     return {name: torch.cat([part[name] for part in parts]) for name in parts[0]} if parts else {}
 
 
-def all_finite(states: Sequence[Any]) -> bool:
+def all_finite(states: Sequence[LayerState]) -> bool:
     """True if every number in every state is finite."""
     return all(bool(x.isfinite().all()) for x in state_tensors(states).values() if x.is_floating_point())
-
-
-def _tensors(state: Any) -> dict[str, Tensor]:
-    return {f.name: x for f in fields(state) if isinstance(x := getattr(state, f.name), Tensor)}

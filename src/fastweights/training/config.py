@@ -25,6 +25,8 @@ class TrainingConfig:
     schedule: str = "cosine"
     warmup_steps: int = 2000
     clip_norm: float | None = 0.25
+    beta2: float = 0.999
+    """How much of Adam's second moment a step keeps."""
     accumulation: int = 1
     precision: Literal["float32", "bfloat16"] = "float32"
     log_every: int | None = 10
@@ -43,6 +45,8 @@ class TrainingConfig:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise ValueError(f"{name}: expected a positive finite number, got {value}")
+        if not 0 <= self.beta2 < 1:
+            raise ValueError(f"beta2: expected a number from 0 to below 1, got {self.beta2}")
         if self.schedule not in SCHEDULES:
             raise ValueError(f"schedule: {unknown('name', self.schedule, SCHEDULES)}")
         if self.batch_size % self.accumulation:

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.layers.overflow import gradients_unwatched
 from fastweights.training.carried_state import States, all_finite
 from fastweights.training.config import TrainingConfig
 from fastweights.training.distributed import Processes
@@ -85,8 +84,7 @@ class GradientComputation:
         seeds = [seed_for("dropout", self.config.seed, step, row) for row in self.task.rows(step, share)]
         batch = self.task.batch(step, share)
         try:
-            # One process that gave up in the middle of its backward pass would leave the others waiting.
-            with self.dropout.of_rows(seeds), gradients_unwatched(), self.config.autocast(self.processes.device):
+            with self.dropout.of_rows(seeds), self.config.autocast(self.processes.device):
                 loss, states = self.processes.averaging(self.loss)(batch, before)
         except FloatingPointError as error:
             if not self.checked:

@@ -81,7 +81,8 @@ class Trainer:
         self.stopping, self.processes, self.policy, self.hooks = stopping, processes, policy, hooks
         self.loss = TaskLoss(task, model).to(processes.device)
         self.gradients = GradientComputation(self.loss, config, processes, policy.when_not_finite != "continue")
-        optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True)
+        betas = (0.9, config.beta2)
+        optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, betas=betas, fused=True)
         nothing: list[Any] = [None] * config.accumulation
         self.state = TrainerState(
             model, optimiser, nothing, TrainingProgress(), directory, processes, config.batch_size, file_system

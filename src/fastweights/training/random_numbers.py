@@ -7,8 +7,8 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-from fastweights.layers.dropout import Dropout
-from fastweights.layers.feature_mapping import FeatureMapping
+from fastweights.layers.exact.dropout import Dropout
+from fastweights.layers.feature_projection import FeatureProjection
 
 
 def seed_for(purpose: str, *numbers: int) -> int:
@@ -25,13 +25,13 @@ def start_training(module: nn.Module) -> None:
     """
     module.train()
     for part in module.modules():
-        if isinstance(part, FeatureMapping):
+        if isinstance(part, FeatureProjection):
             part.eval()
 
 
 def redraw_features(module: nn.Module, seed: int, step: int) -> None:
     """Draw new random features for every layer that has some."""
-    parts = [part for part in module.modules() if isinstance(part, FeatureMapping)]
+    parts = [part for part in module.modules() if isinstance(part, FeatureProjection)]
     if parts:
         generator = torch.Generator().manual_seed(seed_for("features", seed, step))
         for part in parts:

@@ -43,6 +43,11 @@ class RunCodec:
         """The run of plain data, as this version or an earlier one wrote it."""
         return self.codec.from_plain(Run, plain if "task" in plain else self._upgraded(plain))
 
+    def task_type(self, name: str) -> type[TaskConfig]:
+        """The configuration of the tasks of a family."""
+        found: type[TaskConfig] = self.codec.registries[TaskConfig][name]
+        return found
+
     def name(self, run: Run) -> str:
         """The name of a run's folder and record: readable, and different for any other run."""
         return f"{run.slug}-{self.codec.digest(run)}"

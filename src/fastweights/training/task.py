@@ -51,6 +51,8 @@ class Task(ABC, Generic[Batch]):
 
     unit: str = "sequence"
     """What speed is counted in."""
+    try_next: str = ""
+    """The command that uses a trained model."""
 
     @abstractmethod
     def build(self) -> nn.Module:
@@ -95,6 +97,10 @@ class Task(ABC, Generic[Batch]):
     def shown(self, loss: float) -> dict[str, float]:
         """Other forms of a loss that people read, by name."""
         return {}
+
+    def shown_validation(self, loss: float) -> dict[str, float]:
+        """The same for the loss that decides which step is best."""
+        return self.shown(loss)
 
     def summary(self, evaluations: Sequence[Json]) -> Json:
         """What the result of a run holds beside losses and steps, from the lines of metrics of its evaluations."""

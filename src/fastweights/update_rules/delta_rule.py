@@ -5,16 +5,28 @@ from typing import ClassVar
 
 from typing_extensions import override
 
-from fastweights.shapes import Key, Keys, Normaliser, Strength, Strengths, Value, Weights
+from fastweights.shapes import Gates, Key, Keys, Normaliser, PerStep, StepGates, Value, Weights
 from fastweights.update_rules.base import Coefficients, LinearRule, outer, retrieve
+from fastweights.update_rules.gates import Gate, write_strength
 from fastweights.update_rules.normalised_delta import NormalisedDeltaRule
 
 
 @dataclass(frozen=True)
 class DeltaRule(LinearRule):
-    """W ← W + β (v - W k) ⊗ k."""
+    """W ← W + β (v - W k) ⊗ k.
+
+    With `negative` β reaches 2: a write then takes away up to twice what the key retrieves, so that the memory can
+    change sign, which counting and parity need (Grazzi et al., 2024).
+    """
+
+    negative: bool = False
 
     equations: ClassVar[str] = "20-25"
+
+    @property
+    @override
+    def gates(self) -> tuple[Gate, ...]:
+        return (write_strength(self.negative),)
 
     @override
     def step(
@@ -22,15 +34,15 @@ class DeltaRule(LinearRule):
         weights: Weights,
         key: Key,
         value: Value,
-        strength: Strength,
+        gates: StepGates,
         normaliser: Normaliser | None = None,
     ) -> Weights:
         retrieved = retrieve(weights, key)
-        return weights + outer(strength[..., None] * (value - retrieved), key)
+        return weights + outer(gates["beta"][..., None] * (value - retrieved), key)
 
     @override
-    def coefficients(self, keys: Keys, strengths: Strengths, overlaps: Strengths | None = None) -> Coefficients:
-        return Coefficients(erase=strengths, write=strengths)
+    def coefficients(self, keys: Keys, gates: Gates, overlaps: PerStep | None = None) -> Coefficients:
+        return Coefficients(erase=gates["beta"], write=gates["beta"])
 
     @override
     def with_attention_normalisation(self) -> LinearRule:

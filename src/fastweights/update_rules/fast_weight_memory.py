@@ -6,8 +6,9 @@ from typing import ClassVar
 import torch
 from typing_extensions import override
 
-from fastweights.shapes import Key, Normaliser, Queries, Strength, Value, Values, Weights
+from fastweights.shapes import Key, Normaliser, Queries, StepGates, Value, Values, Weights
 from fastweights.update_rules.base import UpdateRule, outer, retrieve
+from fastweights.update_rules.gates import BETA, Gate
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class FastWeightMemoryRule(UpdateRule):
     layer_norm: bool = True
 
     equations: ClassVar[str] = "Sec. 6.1.2"
+    gates: ClassVar[tuple[Gate, ...]] = (BETA,)
 
     @override
     def step(
@@ -28,11 +30,11 @@ class FastWeightMemoryRule(UpdateRule):
         weights: Weights,
         key: Key,
         value: Value,
-        strength: Strength,
+        gates: StepGates,
         normaliser: Normaliser | None = None,
     ) -> Weights:
         retrieved = retrieve(weights, key)
-        weights = weights + outer(strength[..., None] * (value - retrieved), key)
+        weights = weights + outer(gates["beta"][..., None] * (value - retrieved), key)
         # Taken of scaled weights, so that no square overflows.
         scale = weights.detach().abs().amax(dim=(-2, -1), keepdim=True).clamp(min=1)
         norm = scale * torch.linalg.vector_norm(weights / scale, dim=(-2, -1), keepdim=True)

@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fastweights.shapes import Key, Keys, Normaliser, Strength, Strengths, Value, Weights
+from fastweights.shapes import Gates, Key, Keys, Normaliser, PerStep, StepGates, Value, Weights
 from fastweights.update_rules.base import Coefficients, LinearRule, outer, retrieve
+from fastweights.update_rules.gates import BETA, Gate
 
 
 def reciprocal_or_zero(overlap: Tensor) -> Tensor:
@@ -25,11 +26,12 @@ def reciprocal_or_zero(overlap: Tensor) -> Tensor:
 class NormalisedDeltaRule(LinearRule):
     """W ← W + β (v - W k / (z·k)) ⊗ k  with  z the sum of all earlier keys.
 
-    Erasing and writing have strengths of their own, β / (z·k) and β, so a key that overlaps with no earlier one
-    erases nothing and is still written in full.
+    The erase and write coefficients differ, β / (z·k) and β, so a key that overlaps with no earlier one erases nothing
+    and is still written in full.
     """
 
     equations: ClassVar[str] = "24, 26-28"
+    gates: ClassVar[tuple[Gate, ...]] = (BETA,)
     needs_normaliser: ClassVar[bool] = True
     follows_scale: ClassVar[bool] = True
 
@@ -39,17 +41,17 @@ class NormalisedDeltaRule(LinearRule):
         weights: Weights,
         key: Key,
         value: Value,
-        strength: Strength,
+        gates: StepGates,
         normaliser: Normaliser | None = None,
     ) -> Weights:
         if normaliser is None:
             raise ValueError("NormalisedDeltaRule.step needs the normaliser z; DeltaRule is the rule without one")
         overlap = torch.einsum("bhk,bhk->bh", normaliser, key)
         retrieved = retrieve(weights, key) * reciprocal_or_zero(overlap)[..., None]
-        return weights + outer(strength[..., None] * (value - retrieved), key)
+        return weights + outer(gates["beta"][..., None] * (value - retrieved), key)
 
     @override
-    def coefficients(self, keys: Keys, strengths: Strengths, overlaps: Strengths | None = None) -> Coefficients:
+    def coefficients(self, keys: Keys, gates: Gates, overlaps: PerStep | None = None) -> Coefficients:
         if overlaps is None:
             raise ValueError("NormalisedDeltaRule.coefficients needs the overlaps z·k; DeltaRule is the rule without")
-        return Coefficients(erase=strengths * reciprocal_or_zero(overlaps), write=strengths)
+        return Coefficients(erase=gates["beta"] * reciprocal_or_zero(overlaps), write=gates["beta"])

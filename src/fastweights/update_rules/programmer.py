@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from fastweights.shapes import Key, Normaliser, Strength, Value, Weights
+from fastweights.shapes import Key, Normaliser, StepGates, Value, Weights
 from fastweights.update_rules.base import UpdateRule, outer
 
 Activation = Literal["identity", "tanh", "sigmoid", "relu"]
@@ -32,7 +32,6 @@ class ProgrammerRule(UpdateRule):
     activation: Activation = "tanh"
 
     equations: ClassVar[str] = "1-3"
-    uses_strength: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.activation not in _FUNCTIONS:
@@ -45,7 +44,7 @@ class ProgrammerRule(UpdateRule):
         weights: Weights,
         key: Key,
         value: Value,
-        strength: Strength,
+        gates: StepGates,
         normaliser: Normaliser | None = None,
     ) -> Weights:
         return _FUNCTIONS[self.activation](weights + outer(value, key))

@@ -6,7 +6,7 @@ from typing import ClassVar
 import torch
 from typing_extensions import override
 
-from fastweights.shapes import Key, Keys, Normaliser, Strength, Strengths, Value, Weights
+from fastweights.shapes import Gates, Key, Keys, Normaliser, PerStep, StepGates, Value, Weights
 from fastweights.update_rules.base import Coefficients, LinearRule, outer
 
 
@@ -15,7 +15,6 @@ class SumRule(LinearRule):
     """W ← W + v ⊗ k."""
 
     equations: ClassVar[str] = "10, 17"
-    uses_strength: ClassVar[bool] = False
     follows_scale: ClassVar[bool] = True
 
     @override
@@ -24,11 +23,12 @@ class SumRule(LinearRule):
         weights: Weights,
         key: Key,
         value: Value,
-        strength: Strength,
+        gates: StepGates,
         normaliser: Normaliser | None = None,
     ) -> Weights:
         return weights + outer(value, key)
 
     @override
-    def coefficients(self, keys: Keys, strengths: Strengths, overlaps: Strengths | None = None) -> Coefficients:
-        return Coefficients(erase=torch.zeros_like(strengths), write=torch.ones_like(strengths))
+    def coefficients(self, keys: Keys, gates: Gates, overlaps: PerStep | None = None) -> Coefficients:
+        ones = torch.ones_like(keys[..., 0])
+        return Coefficients(erase=torch.zeros_like(ones), write=ones)

@@ -5,6 +5,7 @@ import shutil
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -12,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fastweights.data.text.cache import SPLITS, default_cache, open_cache, write_cache
+from fastweights.data.cache_folder import default_cache, write_folder
+from fastweights.data.text.cache import SPLITS, open_cache, write_cache
 from fastweights.data.text.corpus import open_corpus
 from fastweights.data.text.tokenizers import Vocabulary, Words
 
@@ -34,8 +36,9 @@ def visible(cache: Path) -> set[str]:
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     vocabulary = Vocabulary.of(Words(), lambda: ["a b a\n"])
-    write_cache(tmp_path, vocabulary, {"train": ["a b\n", "b\n"], "valid": ["a\n"], "test": ["b a\n"]})
-    found, streams = open_cache(tmp_path)
+    splits = {"train": ["a b\n", "b\n"], "valid": ["a\n"], "test": ["b a\n"]}
+    folder = write_folder(tmp_path, "key", lambda partial: write_cache(partial, vocabulary, splits))
+    found, streams = open_cache(folder)
     assert found == vocabulary
     assert {split: stream.tolist() for split, stream in streams.items()} == {
         "train": [1, 2, 0, 2, 0],
@@ -46,10 +49,10 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 
 def test_more_words_than_two_bytes_can_count_take_four(tmp_path: Path) -> None:
     for size, dtype in ((1 << 16, np.uint16), ((1 << 16) + 1, np.uint32)):
-        (tmp_path / str(size)).mkdir()
         vocabulary = Vocabulary(Words(), ("<eos>", *(f"w{number}" for number in range(1, size))))
-        write_cache(tmp_path / str(size), vocabulary, {split: [f"w{size - 1}\n"] for split in SPLITS})
-        _, streams = open_cache(tmp_path / str(size))
+        splits = {split: [f"w{size - 1}\n"] for split in SPLITS}
+        folder = write_folder(tmp_path, str(size), partial(write_cache, vocabulary=vocabulary, splits=splits))
+        _, streams = open_cache(folder)
         assert streams["train"].dtype == dtype
         assert streams["train"].tolist() == [size - 1, 0]
 
@@ -103,11 +106,11 @@ def test_two_that_build_the_same_cache_at_once_both_get_it(
     """The second waits, leaves alone what the first is writing, and opens what that has built."""
     started, go_on, places = Event(), Event(), []
 
-    def slowly(place: Path, vocabulary: Vocabulary, splits: Mapping[str, Any]) -> None:
+    def slowly(place: Path, vocabulary: Vocabulary, splits: Mapping[str, Any]) -> dict[str, Any]:
         places.append(place)
         started.set()
         assert go_on.wait(60)
-        write_cache(place, vocabulary, splits)
+        return write_cache(place, vocabulary, splits)
 
     monkeypatch.setattr("fastweights.data.text.corpus.write_cache", slowly)
     with ThreadPoolExecutor(2) as pool:

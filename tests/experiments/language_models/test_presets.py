@@ -6,7 +6,7 @@ import pytest
 
 from fastweights.data.text.corpus import PUBLIC
 from fastweights.evaluation.perplexity import SlidingWindow
-from fastweights.experiments.families import codec
+from fastweights.experiments.families import codec, preset_named
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.presets import (
     DATASETS,
@@ -14,7 +14,6 @@ from fastweights.experiments.language_models.presets import (
     SIZES,
     for_text,
     is_unchanged,
-    preset,
     size_of,
 )
 from fastweights.training.run import Run
@@ -40,9 +39,9 @@ def test_every_preset_is_a_run_that_json_gives_back(name: str) -> None:
 
 
 def test_presets_are_found_by_name() -> None:
-    assert preset("cpu-linear-delta") is PRESETS["cpu-linear-delta"]
+    assert preset_named("cpu-linear-delta")[0] is PRESETS["cpu-linear-delta"]
     with pytest.raises(ValueError, match=r"preset: unknown name 'cpu-liner-delta' .did you mean 'cpu-linear-delta'"):
-        preset("cpu-liner-delta")
+        preset_named("cpu-liner-delta")
 
 
 def test_presets_are_different_runs() -> None:

@@ -50,6 +50,7 @@ def test_tables_are_trained_and_shown(text: Path, tmp_path: Path) -> None:
     assert "4 of 4" in html
 
 
+@pytest.mark.slow
 def test_models_are_trained_side_by_side_if_jobs_are_asked_for(text: Path, tmp_path: Path, corpus: Corpus) -> None:
     results = tmp_path / "results"
     train(("table4",), ReproduceOptions(data=str(text), device="cpu", jobs=2), results)

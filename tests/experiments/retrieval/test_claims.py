@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from fastweights.experiments.claim import Claim
 from fastweights.experiments.retrieval.claims import CLAIMS, DISAGREEMENTS, ours, theirs
 from fastweights.experiments.retrieval.outcomes import Outcome, Outcomes, published
-from fastweights.reporting.claim import Claim
 
 BY_NAME: dict[str, Claim[Outcomes]] = {claim.name: claim for claim in CLAIMS}
 

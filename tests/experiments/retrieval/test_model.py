@@ -58,10 +58,10 @@ def plain_read(model: RetrievalModel, keys: Tensor, values: Tensor, queries: Ten
         scores = torch.einsum("bqd,btd->bqt", query, projected) / math.sqrt(model.key_dim)
         return scores.softmax(dim=-1) @ one_hot_values
     assert isinstance(attention, FastWeightRead)
-    strengths = projected.new_ones(keys.shape)
-    if model.strength_projection is not None:
-        strengths = model.strength_projection(pairs)[..., 0].sigmoid()
-    return attention.read_by_definition(Pairs(projected, values, strengths, num_keys), query, features)
+    gates = {}
+    if model.gate_projection is not None:
+        gates["beta"] = model.gate_projection(pairs)[..., 0].sigmoid()
+    return attention.read_by_definition(Pairs(projected, values, gates, num_keys), query, features)
 
 
 @pytest.mark.parametrize("queries", [1, 6])
@@ -90,14 +90,14 @@ def test_initial_weights_ignore_the_number_of_inputs_with_fast_weights() -> None
         assert projection.weight.abs().max().item() == pytest.approx(0.125, rel=1e-3)
         assert projection.weight.std().item() == pytest.approx(0.125 / math.sqrt(3), rel=0.02)
         assert projection.bias.abs().max().item() <= 1 / math.sqrt(projection.in_features)
-    assert model.strength_projection is not None
-    assert model.strength_projection.weight.abs().max().item() <= 1 / math.sqrt(192)
+    assert model.gate_projection is not None
+    assert model.gate_projection.weight.abs().max().item() <= 1 / math.sqrt(192)
     assert model.embedding.std().item() == pytest.approx(1, rel=0.03)
 
 
 def test_softmax_attention_starts_from_xavier_weights_and_has_no_strengths() -> None:
     model = RetrievalModel(60, SoftmaxRead(), generator=torch.Generator().manual_seed(1))
-    assert model.strength_projection is None
+    assert model.gate_projection is None
     for projection in (model.key_projection, model.query_projection):
         bound = math.sqrt(6 / (projection.in_features + 64))
         assert projection.weight.abs().max().item() == pytest.approx(bound, rel=1e-3)

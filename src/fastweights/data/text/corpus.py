@@ -7,7 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fastweights.data.text.cache import SPLITS, TokenArray, default_cache, open_cache, write_cache
+from fastweights.data.cache_folder import default_cache, write_folder
+from fastweights.data.text.cache import SPLITS, TokenArray, open_cache, write_cache
 from fastweights.data.text.tokenizers import Lines, Splitter, Vocabulary, Words
 from fastweights.files import new_folder, sha256_of
 
@@ -67,10 +68,8 @@ def open_corpus(source: str | Path, splitter: Splitter | None = None, cache: Pat
     key = hashlib.sha256(repr((splitter, contents)).encode()).hexdigest()[:24]
     folder = cache / key
     if not folder.exists():
-        with new_folder(folder) as partial:
-            if partial is not None:
-                texts = _with_content(path, splitter, texts)
-                write_cache(partial, _vocabulary(splitter, texts), {split: lines() for split, lines in texts.items()})
+        texts = _with_content(path, splitter, texts)
+        write_folder(cache, key, lambda partial: _encode(partial, splitter, texts))
     vocabulary, streams = open_cache(folder)
     if known is not None and isinstance(splitter, Words):
         found = (*(len(streams[split]) for split in SPLITS), len(vocabulary))
@@ -80,6 +79,11 @@ def open_corpus(source: str | Path, splitter: Splitter | None = None, cache: Pat
                 "the text does not match the published WikiText counts"
             )
     return Corpus(vocabulary, streams["train"], streams["valid"], streams["test"], key)
+
+
+def _encode(folder: Path, splitter: Splitter, texts: dict[str, Lines]) -> dict[str, Any]:
+    """Encode the texts into an empty folder, and describe it."""
+    return write_cache(folder, _vocabulary(splitter, texts), {split: lines() for split, lines in texts.items()})
 
 
 def _texts(path: Path, splitter: Splitter) -> tuple[dict[str, Lines], list[str]]:

@@ -12,7 +12,7 @@ from matplotlib.patches import Rectangle
 from torch import Tensor
 
 from fastweights.feature_maps import DPFP
-from fastweights.memory import FastWeightState, L2Normalisation, Writes, run_rule
+from fastweights.memory import FastWeightState, L2Normalisation, WriteInputs, run_rule
 from fastweights.reporting.style import Drawing
 from fastweights.reporting.terminal import print_table
 from fastweights.shapes import Keys, Values, Weights
@@ -116,7 +116,7 @@ def recall(rule: UpdateRule, keys: Keys) -> Recall:
 def write(rule: UpdateRule, keys: Keys, values: Values, state: FastWeightState) -> FastWeightState:
     """The state after writing every pair at full strength."""
     full_strength = torch.ones(keys.shape[:-1])
-    return run_rule(rule, Writes(keys, values, full_strength), keys, state)[1]
+    return run_rule(rule, WriteInputs(keys, values, {"beta": full_strength}), keys, state)[1]
 
 
 def table_rows(recalls: dict[str, Recall]) -> list[list[str]]:

@@ -5,10 +5,10 @@ from functools import cache
 
 import torch
 
+from fastweights.experiments.claim import Claim, Finding, decide
 from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity, perplexities, shown
 from fastweights.experiments.language_models.presets import PRESETS
 from fastweights.experiments.records import Records
-from fastweights.reporting.claim import Claim, Finding, decide
 
 BROKEN = 2.0
 """A model has broken down if carrying its memory multiplies its perplexity by this or more."""

@@ -4,18 +4,28 @@
 `-nopos` drops the positions, `-carried` keeps the memory from one segment to the next.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
-from fastweights.config import unknown
-from fastweights.data.text.corpus import PUBLIC, Corpus
+from fastweights.data.text.corpus import PUBLIC, Corpus, open_corpus
+from fastweights.data.text.tokenizers import SPLITTERS, BytePairs, Splitter
 from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.experiments.language_models.task import LanguageModelTask
+from fastweights.experiments.options import DataOptions
 from fastweights.experiments.records import Records
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap
 from fastweights.memory import AttentionNormalisation, NoNormalisation
-from fastweights.models.attention_choice import AttentionChoice, FastWeightChoice, RelativeChoice, SoftmaxChoice
+from fastweights.models.attention import (
+    AttentionConfig,
+    FastWeightAttentionConfig,
+    RelativeAttentionConfig,
+    SoftmaxAttentionConfig,
+)
 from fastweights.models.language_model import LanguageModelConfig
 from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run
+from fastweights.training.task import Task
 from fastweights.update_rules import DeltaRule, SumRule
 
 DATASETS = {"cpu": "wikitext-2", "small": "wikitext-103", "medium": "wikitext-103"}
@@ -65,16 +75,18 @@ SIZES: dict[str, Run] = {
 }
 
 
-def _sum(feature_map: FeatureMap) -> FastWeightChoice:
+def _sum(feature_map: FeatureMap) -> FastWeightAttentionConfig:
     """Linear Transformers divide by z·q (Eq. 19) and do not normalise keys; the delta rule does the opposite."""
-    return FastWeightChoice(feature_map, SumRule(), NoNormalisation(), AttentionNormalisation())
+    return FastWeightAttentionConfig(feature_map, SumRule(), NoNormalisation(), AttentionNormalisation())
 
 
-def _delta(feature_map: FeatureMap, attention_normalisation: AttentionNormalisation | None = None) -> FastWeightChoice:
-    return FastWeightChoice(feature_map, DeltaRule(), attention_normalisation=attention_normalisation)
+def _delta(
+    feature_map: FeatureMap, attention_normalisation: AttentionNormalisation | None = None
+) -> FastWeightAttentionConfig:
+    return FastWeightAttentionConfig(feature_map, DeltaRule(), attention_normalisation=attention_normalisation)
 
 
-def _models(size: Run) -> dict[str, tuple[AttentionChoice, bool, bool]]:
+def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
     """Every model of the tables: its attention, whether it has positions, and whether its memory is carried on."""
     assert isinstance(size.task, LanguageModellingConfig)
     key_dim = size.task.model.model_dim // size.task.model.num_heads
@@ -83,8 +95,8 @@ def _models(size: Run) -> dict[str, tuple[AttentionChoice, bool, bool]]:
     performer, wide = Favor(num_features=key_dim // 2), Favor(num_features=key_dim)
     normalised = AttentionNormalisation()
     return {
-        "transformer": (SoftmaxChoice(), True, False),
-        "transformer-xl": (RelativeChoice(size.task.segment_length), False, True),
+        "transformer": (SoftmaxAttentionConfig(), True, False),
+        "transformer-xl": (RelativeAttentionConfig(size.task.segment_length), False, True),
         "linear-sum": (_sum(linear), True, False),
         "linear-sum-nopos-carried": (_sum(linear), False, True),
         "linear-delta": (_delta(linear), True, False),
@@ -120,11 +132,25 @@ def _presets() -> dict[str, Run]:
 PRESETS: dict[str, Run] = _presets()
 
 
-def preset(name: str) -> Run:
-    """A preset by its name; `for_corpus` fills in what depends on the text."""
-    if name not in PRESETS:
-        raise ValueError(f"preset: {unknown('name', name, PRESETS)}")
-    return PRESETS[name]
+def on_data(run: Run, options: DataOptions) -> tuple[Run, Callable[[Run], Task[Any]]]:
+    """A preset for the text that a user names, and what makes the task of this run."""
+    if options.source is not None or options.target is not None:
+        raise ValueError("source and target: a language model reads one language; they are for translators")
+    corpus = open_corpus(options.data, _splitter(options.tokens or "words", options.vocabulary_size), options.cache)
+
+    def task(run: Run) -> Task[Any]:
+        assert isinstance(run.task, LanguageModellingConfig)
+        return LanguageModelTask(run.task, run.training, corpus, options.data)
+
+    return for_corpus(run, corpus), task
+
+
+def _splitter(name: str, vocabulary_size: int | None) -> Splitter:
+    if vocabulary_size is None:
+        return SPLITTERS[name]()
+    if name != "bpe":
+        raise ValueError(f"vocabulary_size: only byte pairs have one, not {name}; possible: --tokens bpe")
+    return BytePairs(vocabulary_size)
 
 
 def for_text(run: Run, vocabulary_size: int, text: str) -> Run:

@@ -5,7 +5,6 @@ from pathlib import Path
 from fastweights.data.text.tokenizers import Vocabulary
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.load import load_run, read_run
-from fastweights.files import read_json
 from fastweights.models.language_model import LanguageModel
 from fastweights.runs.checkpoint import Checkpoint
 
@@ -16,15 +15,6 @@ def load_language_model(path: Path, which: str = "best") -> tuple[LanguageModel,
     if not isinstance(run.task, LanguageModellingConfig) or not isinstance(model, LanguageModel):
         raise ValueError(f"{path}: the run of another task, not of a language model")
     return model, run.task, checkpoint
-
-
-def source_of(path: Path) -> str:
-    """Where the text of a run was when its training began."""
-    file = path / "source.json"
-    source = read_json(file).get("source") if file.exists() else None
-    if not isinstance(source, str):
-        raise ValueError(f"{path}: the run does not say where its text is; give it as --data")
-    return source
 
 
 def vocabulary_of(path: Path) -> Vocabulary:

@@ -15,7 +15,6 @@ from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import CarriedState, Context, Score, perplexity_of
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.files import Json
-from fastweights.layers import KeyValueState
 from fastweights.models.language_model import LanguageModel
 from fastweights.runs.display import Display
 from fastweights.runs.record import rounded
@@ -31,6 +30,8 @@ SPANS = (1, 4, 16, 64, 256)
 
 class LanguageModelTask(Task[Segment]):
     """L = -1/(b t) Σ log p(x_{i+1} | x_1 … x_i), the memory carried from segment to segment if the task says so."""
+
+    try_next = "generate"
 
     def __init__(
         self, config: LanguageModellingConfig, training: TrainingConfig, corpus: Corpus, source: str | None = None
@@ -53,7 +54,7 @@ class LanguageModelTask(Task[Segment]):
         with torch.no_grad(), self.training.autocast(torch.device("cpu")):
             model(torch.zeros(1, 1, dtype=torch.int64))
         states = self.initial_states(model, 1)
-        if states is not None and any(isinstance(state, KeyValueState) for state in states):
+        if states is not None and any(state.grows for state in states):
             raise ValueError("carry_state: softmax attention keeps every step, its state would grow without bound")
         return model
 
@@ -88,13 +89,8 @@ class LanguageModelTask(Task[Segment]):
     def initial_states(self, model: nn.Module, rows: int) -> States | None:
         if not self.config.carry_state:
             return None
-        device = next(model.parameters()).device
-        training = model.training
-        model.eval()
-        with torch.no_grad(), self.training.autocast(device):
-            _, states = model(torch.zeros(rows, 1, dtype=torch.int64, device=device))
-        model.train(training)
-        return list(states)
+        assert isinstance(model, LanguageModel)
+        return model.initial_states(rows)
 
     @override
     def epoch(self, step: int) -> int:

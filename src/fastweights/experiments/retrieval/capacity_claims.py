@@ -1,9 +1,9 @@
 """Claims about capacity: setting 1, Figures 2 and 4 (Secs. 4.1 and 6.1.1)."""
 
+from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide, sizes
 from fastweights.experiments.retrieval.bounds import rank_bound
 from fastweights.experiments.retrieval.outcomes import NEARLY_SOLVED, SOLVED, Outcomes
 from fastweights.experiments.retrieval.series import CAPACITY, DETERMINISTIC, feature_dim
-from fastweights.reporting.claim import NOT_RUN, Claim, Finding, decide, sizes
 from fastweights.runs.display import number
 
 LITERAL_FAVOR = ("favor64", "favor128", "favor512")

@@ -15,6 +15,7 @@ from torch.nn.functional import linear
 from fastweights.experiments.retrieval.reads import FastWeightRead, Pairs, Read, Reads, SoftmaxRead
 from fastweights.feature_maps import RandomFeatureMap
 from fastweights.shapes import Projection
+from fastweights.update_rules.gates import Gate
 
 
 class RetrievalModel(nn.Module):
@@ -35,19 +36,27 @@ class RetrievalModel(nn.Module):
         self.embedding = nn.Parameter(torch.empty(num_keys, embedding_dim))
         self.key_projection = nn.Linear(num_keys + embedding_dim, key_dim)
         self.query_projection = nn.Linear(embedding_dim, key_dim)
-        has_strengths = isinstance(attention, FastWeightRead) and attention.update_rule.uses_strength
-        self.strength_projection = nn.Linear(num_keys + embedding_dim, 1) if has_strengths else None
+        self.gates: tuple[Gate, ...] = ()
+        self.gate_dims: list[int] = []
+        if isinstance(attention, FastWeightRead):
+            self.gates, width = attention.update_rule.gates, attention.feature_map.feature_dim(key_dim)
+            self.gate_dims = [{"head": 1, "key": width, "value": num_keys}[gate.per] for gate in self.gates]
+            if odd := [gate.label for gate in self.gates if gate.rank or gate.each_write or not gate.from_input]:
+                raise ValueError(f"update_rule: a retrieval model computes its gates from pairs, not {', '.join(odd)}")
+        self.gate_projection = nn.Linear(num_keys + embedding_dim, sum(self.gate_dims)) if self.gates else None
+        learned = {gate.label: gate.parameters(1, dim) for gate, dim in zip(self.gates, self.gate_dims, strict=True)}
+        self.gate_parameters = nn.ModuleDict({name: nn.ParameterDict(x) for name, x in learned.items() if x})
         self.reset_parameters(generator)
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """As published: with fast weights W_K and W_Q are uniform in ±1/√d_key, however many inputs they have."""
         nn.init.normal_(self.embedding, generator=generator)
-        for projection in (self.key_projection, self.query_projection, self.strength_projection):
+        for projection in (self.key_projection, self.query_projection, self.gate_projection):
             if projection is None:
                 continue
             default = 1 / math.sqrt(projection.in_features)
             nn.init.uniform_(projection.bias, -default, default, generator=generator)
-            if projection is self.strength_projection:
+            if projection is self.gate_projection:
                 nn.init.uniform_(projection.weight, -default, default, generator=generator)
             elif isinstance(self.attention, SoftmaxRead):
                 nn.init.xavier_uniform_(projection.weight, generator=generator)
@@ -68,7 +77,7 @@ class RetrievalModel(nn.Module):
         pairs = Pairs(
             self._project_pairs(self.key_projection, keys, values),
             values,
-            self._strengths(keys, values),
+            self._gates(keys, values),
             self.num_keys,
         )
         return self.attention.read(pairs, self._project_queries(queries), projection)
@@ -77,11 +86,20 @@ class RetrievalModel(nn.Module):
         """Random features for one call of the model; None if its map has none."""
         return draw_features(self.attention, self.key_dim, generator)
 
-    def _strengths(self, keys: Tensor, values: Tensor) -> Float[Tensor, "b t"]:
-        """β = σ(W_β [v; e(key)]), or 1 for a rule without."""
-        if self.strength_projection is None:
-            return self.embedding.new_ones(keys.shape)
-        return self._project_pairs(self.strength_projection, keys, values).squeeze(-1).sigmoid()
+    def _gates(self, keys: Tensor, values: Tensor) -> dict[str, Tensor]:
+        """g = activation(W_g [v; e(key)]) for every gate of the rule, such as β = σ(W_β [v; e(key)])."""
+        if self.gate_projection is None:
+            return {}
+        logits = self._project_pairs(self.gate_projection, keys, values).split(self.gate_dims, dim=-1)
+        gates = {}
+        for gate, x in zip(self.gates, logits, strict=True):
+            # One head, whose dimension the gates of a layer have.
+            x = (x.squeeze(-1) if gate.per == "head" else x).unsqueeze(1)
+            learned = (
+                self.gate_parameters.get_submodule(gate.label) if gate.label in self.gate_parameters else nn.Module()
+            )
+            gates[gate.label] = gate(x, **dict(learned.named_parameters())).squeeze(1)
+        return gates
 
     def _project_pairs(self, projection: nn.Linear, keys: Tensor, values: Tensor) -> Float[Tensor, "b t d"]:
         of_values, of_embeddings = projection.weight.split([self.num_keys, self.embedding.shape[1]], dim=1)

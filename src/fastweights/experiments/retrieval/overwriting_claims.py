@@ -1,9 +1,9 @@
 """Claims about overwriting: setting 2, Figures 3 and 5 (Sec. 6.1.2, App. C.2)."""
 
+from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide, sizes
 from fastweights.experiments.retrieval.bounds import layer_norm_floor, order_blind_floor
 from fastweights.experiments.retrieval.outcomes import SOLVED, Outcomes
 from fastweights.experiments.retrieval.series import OVERWRITING
-from fastweights.reporting.claim import NOT_RUN, Claim, Finding, decide, sizes
 from fastweights.runs.display import number
 
 SMALL = 20

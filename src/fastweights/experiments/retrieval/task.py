@@ -67,13 +67,13 @@ class RetrievalTask(Task[tuple[RetrievalBatch, Projection | None]]):
     def summary(self, evaluations: Sequence[Json]) -> Json:
         """The last loss of the evaluation, and the best and the last of each protocol."""
         return {
-            "last_loss": evaluations[-1]["loss"] if evaluations else None,
+            "last_loss": evaluations[-1].get("loss") if evaluations else None,
             "protocols": {name: _best(name, evaluations) for name in PROTOCOLS},
         }
 
 
 def _best(name: str, evaluations: Sequence[Json]) -> Json:
-    """The least of a curve and the first step that reached it; a loss that was not finite, null, is never least."""
-    finite = [(row[name], row["step"]) for row in evaluations if row[name] is not None]
+    """The least of a curve and the first step that reached it; a loss that is null or absent is never least."""
+    finite = [(row[name], row["step"]) for row in evaluations if row.get(name) is not None]
     loss, step = min(finite, default=(None, None))
-    return {"best_loss": loss, "best_step": step, "last_loss": evaluations[-1][name] if evaluations else None}
+    return {"best_loss": loss, "best_step": step, "last_loss": evaluations[-1].get(name) if evaluations else None}

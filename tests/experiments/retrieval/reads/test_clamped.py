@@ -21,7 +21,7 @@ def write_step_by_step(keys: Tensor, values: Tensor, strengths: Tensor, clamp_fi
     weights = keys.new_zeros(keys.shape[0], 1, values.shape[-1], keys.shape[-1])
     for t in range(keys.shape[1]):
         rule = FastWeightMemoryRule() if t or clamp_first_write else DeltaRule()
-        weights = rule.step(weights, keys[:, None, t], values[:, None, t], strengths[:, None, t])
+        weights = rule.step(weights, keys[:, None, t], values[:, None, t], {"beta": strengths[:, None, t]})
     return weights[:, 0]
 
 

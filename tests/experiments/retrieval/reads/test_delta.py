@@ -19,7 +19,7 @@ def inputs(steps: int, queries: int, dim: int = 6) -> tuple[Tensor, Tensor, Tens
 def read_step_by_step(keys: Tensor, queries: Tensor, strengths: Tensor, values: Tensor) -> Tensor:
     weights = keys.new_zeros(keys.shape[0], 1, values.shape[-1], keys.shape[-1])
     for t in range(keys.shape[1]):
-        weights = DeltaRule().step(weights, keys[:, None, t], values[:, None, t], strengths[:, None, t])
+        weights = DeltaRule().step(weights, keys[:, None, t], values[:, None, t], {"beta": strengths[:, None, t]})
     return queries @ weights[:, 0].mT
 
 

@@ -5,6 +5,7 @@ cheaper: under the sum rule w_t = φ(k_t)·φ(q), under the delta rule w comes f
 """
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -20,11 +21,11 @@ Reads = Float[Tensor, "b q v"]
 
 
 class Pairs(NamedTuple):
-    """A written sequence: keys before the feature map, which value each has, and the write strengths β."""
+    """A written sequence: keys before the feature map, which value each has, and the gates of the rule by name."""
 
     keys: Float[Tensor, "b t d"]
     values: Int[Tensor, "b t"]
-    strengths: Float[Tensor, "b t"]
+    gates: Mapping[str, Tensor]
     num_values: int
 
     def weighted_values(self, weights: Float[Tensor, "b t q"]) -> Reads:

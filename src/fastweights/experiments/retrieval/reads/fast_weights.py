@@ -13,13 +13,14 @@ from fastweights.experiments.retrieval.reads.delta import delta_read_weights
 from fastweights.experiments.retrieval.reads.dpfp_kernel import dpfp_products
 from fastweights.experiments.retrieval.reads.sum_normalised import sum_normalised
 from fastweights.feature_maps import DPFP, FeatureMap, RandomFeatureMap
+from fastweights.kernels.features import fused_features
 from fastweights.memory import (
     AttentionNormalisation,
     FastWeightState,
     NoNormalisation,
     Normalisation,
     SumNormalisation,
-    Writes,
+    WriteInputs,
     run_rule,
 )
 from fastweights.shapes import Features, Projection, Vectors
@@ -56,16 +57,16 @@ class FastWeightRead(Read):
             return self.read_by_definition(pairs, queries, projection)
         keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
         if isinstance(self.update_rule, DeltaRule):
-            return pairs.weighted_values(delta_read_weights(keys, queries, pairs.strengths))
+            return pairs.weighted_values(delta_read_weights(keys, queries, pairs.gates["beta"]))
         values = pairs.one_hot_values()
-        reads = clamped_reads(keys, queries, values, pairs.strengths, self.clamp_first_write)
+        reads = clamped_reads(keys, queries, values, pairs.gates["beta"], self.clamp_first_write)
         return layer_norm(reads, reads.shape[-1:]) if self.update_rule.layer_norm else reads
 
     def read_by_definition(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
         """The same from W itself, written step by step as the rule is defined: any rule, and the oracle of the rest."""
         keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
         keys, queries, values = (x[:, None] for x in (keys, queries, pairs.one_hot_values()))
-        strengths = pairs.strengths[:, None]
+        gates = {name: gate[:, None] for name, gate in pairs.gates.items()}
         state = FastWeightState.zeros(
             keys.shape[0],
             1,
@@ -75,12 +76,16 @@ class FastWeightRead(Read):
             dtype=keys.dtype,
         )
         if isinstance(self.update_rule, FastWeightMemoryRule) and not self.clamp_first_write:
-            first = DeltaRule().step(state.weights, keys[:, :, 0], values[:, :, 0], strengths[:, :, 0])
+            first = DeltaRule().step(state.weights, keys[:, :, 0], values[:, :, 0], {"beta": gates["beta"][:, :, 0]})
             state = FastWeightState(first, state.normaliser, state.steps + 1)
-            keys, values, strengths = keys[:, :, 1:], values[:, :, 1:], strengths[:, :, 1:]
+            keys, values, gates = (
+                keys[:, :, 1:],
+                values[:, :, 1:],
+                {name: gate[:, :, 1:] for name, gate in gates.items()},
+            )
         _, state = run_rule(
             self.update_rule,
-            Writes(keys, values, strengths),
+            WriteInputs(keys, values, gates),
             keys,
             state,
             attention_normalisation=self.attention_normalisation,
@@ -109,7 +114,7 @@ class FastWeightRead(Read):
     def _mapped_keys(self, keys: Vectors, projection: Projection | None) -> Features:
         sums = isinstance(self.normalisation, SumNormalisation)
         if sums and isinstance(self.feature_map, DPFP):
-            in_one_pass = self.feature_map.sum_normalised(keys)
+            in_one_pass = fused_features(self.feature_map.kernel(keys.shape[-1]), "sum", keys)
             if in_one_pass is not None:
                 return in_one_pass
         features = self._features(keys, projection)

@@ -1,0 +1,148 @@
+// The map ELU+1, alone or with sum normalisation, row by row:
+//
+//   f = x + 1 if x > 0, else exp(x) ;   y = f  or  y = f / Σ f
+//
+// The backward pass computes the features again: nothing but x is saved.
+//   df = dy  or  df = (dy - Σ dy·y) / Σ f ;   dx = df min(f, 1)
+#pragma once
+
+#include "features/float_limits.h"
+#include "simd/small_product.h"
+
+namespace fastweights::FASTWEIGHTS_LEVEL {
+
+// exp(x) = 2ⁿ exp(r) with n = x / ln 2 rounded and |r| ≤ ln 2 / 2, where the Taylor series of `terms` terms is exact to rounding.
+// ln 2 = high + low, where n high is exact. Below `least` everything rounds to zero.
+template <class Real>
+struct Exponential;
+
+template <>
+struct Exponential<float> {
+    using Integer = std::int32_t;
+    static constexpr float least = -105.0f, per_ln2 = 0x1.715476p+0f, high = 0x1.62e4p-1f, low = 0x1.7f7d1cp-20f, rounder = 0x1.8p+23f;
+    static constexpr int terms = 8, fraction_bits = 23, bias = 127;
+};
+
+template <>
+struct Exponential<double> {
+    using Integer = std::int64_t;
+    static constexpr double least = -746.0, per_ln2 = 0x1.71547652b82fep+0, high = 0x1.62e42fefap-1, low = 0x1.cf79abc9e3b39p-40,
+                            rounder = 0x1.8p+52;
+    static constexpr int terms = 14, fraction_bits = 52, bias = 1023;
+};
+
+// For x ≤ 0; NaN passes through.
+template <class Real>
+FASTWEIGHTS_INLINE Vector<Real> exponential(Vector<Real> x) {
+    using Constants = Exponential<Real>;
+    typedef typename Constants::Integer Integers __attribute__((vector_size(kVectorBytes)));
+    x = x < Constants::least ? broadcast(Constants::least) : x;
+    const Vector<Real> n = (x * Constants::per_ln2 + Constants::rounder) - Constants::rounder;
+    const Vector<Real> r = (x - n * Constants::high) - n * Constants::low;
+    Vector<Real> sum = broadcast(Real(1));
+    for (int term = Constants::terms - 1; term > 0; --term) sum = 1 + sum * (r * (1 / Real(term)));
+    // 2ⁿ in two steps: for the smallest results it is below what a number can hold.
+    const Integers whole = __builtin_convertvector(n, Integers), half = whole >> 1;
+    const Integers first = (half + Constants::bias) << Constants::fraction_bits;
+    const Integers second = (whole - half + Constants::bias) << Constants::fraction_bits;
+    return sum * (Vector<Real>)first * (Vector<Real>)second;  // casts of vectors keep the bits
+}
+
+template <class Real>
+class EluPlusOne {
+  public:
+    static constexpr Index kTogether = 64;
+
+    EluPlusOne(Index input_dim, bool normalise) : width(input_dim), normalised(normalise) {}
+
+    void forward(Rows<const Real> x, Rows<Real> y, Index count) const {
+        for (Index row = 0; row < count; ++row) forward(x.row(row), y.row(row));
+    }
+
+    void backward(Rows<const Real> x, Rows<const Real> grad_y, Rows<Real> grad_x, Index count) const {
+        for (Index row = 0; row < count; ++row) backward(x.row(row), grad_y.row(row), grad_x.row(row));
+    }
+
+  private:
+    struct Scale {
+        Real total, shrunk;  // Σ f after a multiplication by `shrunk`
+    };
+
+    const Index width;
+    const bool normalised;
+
+    void forward(const Real* x, Real* y) const {
+        const Scale scale = normalised ? measure(x) : Scale{1, 1};
+        each([&](Index i, Index count) { put(y, i, count, feature(take(x, i, count)) * scale.shrunk / scale.total); });
+    }
+
+    void backward(const Real* x, const Real* grad_y, Real* grad_x) const {
+        const Scale scale = normalised ? measure(x) : Scale{1, 1};
+        const Real factor = scale.shrunk / scale.total;
+        Vector<Real> sums = {};
+        if (normalised)
+            each([&](Index i, Index count) {
+                sums += take(grad_y, i, count) * (feature(take(x, i, count)) * scale.shrunk / scale.total);
+            });
+        const Real mean = sum_of_lanes<Real>(sums);
+        each([&](Index i, Index count) {
+            const Vector<Real> f = feature(take(x, i, count)), slope = f > 1 ? broadcast(Real(1)) : f;
+            put(grad_x, i, count, factor * (take(grad_y, i, count) - mean) * slope);
+        });
+    }
+
+    static FASTWEIGHTS_INLINE Vector<Real> feature(Vector<Real> x) {
+        const Vector<Real> negative = x > 0 ? Vector<Real>{} : x;
+        return (x > 0 ? x : Vector<Real>{}) + exponential<Real>(negative);
+    }
+
+    static FASTWEIGHTS_INLINE Vector<Real> take(const Real* from, Index i, Index count) {
+        return count == kLanes<Real> ? load(from + i) : load_part(from + i, count);
+    }
+
+    static FASTWEIGHTS_INLINE void put(Real* to, Index i, Index count, Vector<Real> value) {
+        count == kLanes<Real> ? store(to + i, value) : store_part(to + i, value, count);
+    }
+
+    // Calls visit(i, lanes) for all whole vectors of a row and then, with fewer lanes, for the rest of it.
+    template <class Visit>
+    FASTWEIGHTS_INLINE void each(Visit visit) const {
+        Index i = 0;
+        for (; i + kLanes<Real> <= width; i += kLanes<Real>) visit(i, Index(kLanes<Real>));
+        if (i < width) visit(i, width - i);
+    }
+
+    Real sum(const Real* x, Real shrunk) const {
+        Vector<Real> sums = {};
+        Real rest = 0;
+        each([&](Index i, Index count) {
+            const Vector<Real> f = feature(take(x, i, count)) * shrunk;
+            if (count == kLanes<Real>)
+                sums += f;
+            else
+                for (Index lane = 0; lane < count; ++lane) rest += f[lane];
+        });
+        return rest + sum_of_lanes<Real>(sums);
+    }
+
+    // The smallest feature that is not zero is far from vanishing in sums, but all of them may vanish, and finite ones overflow.
+    Scale measure(const Real* x) const {
+        const Real total = sum(x, 1);
+        if (total <= FloatLimits<Real>::vanishing * Real(width) && largest(x) <= FloatLimits<Real>::vanishing)
+            return {Real(__builtin_inf()), 1};
+        if (total != Real(__builtin_inf())) return {total, 1};
+        if (largest(x) == total) return {Real(__builtin_nan("")), 1};
+        return {sum(x, FloatLimits<Real>::shrink), FloatLimits<Real>::shrink};
+    }
+
+    Real largest(const Real* x) const {
+        Real most = 0;
+        each([&](Index i, Index count) {
+            const Vector<Real> f = feature(take(x, i, count));
+            for (Index lane = 0; lane < count; ++lane) most = f[lane] > most ? f[lane] : most;
+        });
+        return most;
+    }
+};
+
+}  // namespace fastweights::FASTWEIGHTS_LEVEL

@@ -1,0 +1,129 @@
+"""BLEU of translators, ours and the paper's: what Table 1 shows and what its claims are judged by."""
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fastweights.data.translation_files import VALID
+from fastweights.evaluation.bootstrap import Comparison, Statistics, compare_statistics
+from fastweights.experiments.records import Records
+from fastweights.experiments.translation.config import TranslationConfig
+from fastweights.experiments.translation.presets import is_unchanged
+from fastweights.files import Json
+from fastweights.models.attention import FastWeightAttentionConfig
+from fastweights.training.run import Run
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One model on the validation pairs and on the first test set: BLEU of every seed, and what else is known."""
+
+    valid: tuple[float, ...]
+    test: tuple[float, ...]
+    brevity: tuple[float, ...] = ()
+    """Brevity penalties on the test set."""
+    valid_statistics: tuple[Statistics, ...] = ()
+    test_statistics: tuple[Statistics, ...] = ()
+    signature: str = ""
+
+    def of(self, split: str) -> tuple[float, ...]:
+        """BLEU of every seed on `valid` or `test`."""
+        return self.valid if split == "valid" else self.test
+
+    def statistics(self, split: str) -> tuple[Statistics, ...]:
+        """What the paired bootstrap needs; none of the paper's models has it."""
+        return self.valid_statistics if split == "valid" else self.test_statistics
+
+
+def shown(values: Sequence[float]) -> str:
+    """The mean over seeds, and their standard deviation where there are several."""
+    mean = f"{statistics.fmean(values):.1f}"
+    return mean if len(values) < 2 else f"{mean} ± {statistics.stdev(values):.1f}"
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """Models of several corpora: `found[corpus][model]`."""
+
+    found: Mapping[str, Mapping[str, Scores]] = field(default_factory=dict)
+
+    def get(self, corpus: str, model: str) -> Scores | None:
+        """One of them, if it is known."""
+        return self.found.get(corpus, {}).get(model)
+
+    def with_all(self, *models: str) -> Iterator[tuple[str, tuple[Scores, ...]]]:
+        """Every corpus for which all the models are known, and their scores."""
+        for corpus, known in self.found.items():
+            if all(model in known for model in models):
+                yield corpus, tuple(known[model] for model in models)
+
+
+def compare(better: Scores, worse: Scores, split: str) -> Comparison | None:
+    """The paired bootstrap of two models over all their seeds; None without statistics."""
+    first, second = worse.statistics(split), better.statistics(split)
+    return compare_statistics(first, second) if first and second else None
+
+
+def scores(records: Records) -> Corpora:
+    """What the models of the table reached, by corpus and by the name of the model without its size."""
+    gathered: dict[str, dict[str, list[tuple[int, Json]]]] = {}
+    for run, record in records.items():
+        if is_unchanged(run) and run.task.is_measured(record.result):
+            assert isinstance(run.task, TranslationConfig)
+            corpus = f"{run.task.corpus} {run.task.languages}"
+            results = gathered.setdefault(corpus, {}).setdefault(model_of(run), [])
+            results.append((run.training.seed, record.result["scores"]))
+    return Corpora(
+        {
+            corpus: {
+                model: _scores_of([found for _, found in sorted(results, key=_seed)])
+                for model, results in models.items()
+            }
+            for corpus, models in gathered.items()
+        }
+    )
+
+
+def model_of(run: Run) -> str:
+    """A model's name at every size: that of its preset, the Performer with its d_dot as a multiple of d_key."""
+    assert isinstance(run.task, TranslationConfig)
+    name, config = run.preset.split("-", 2)[2], run.task.model
+    if not name.startswith("performer"):
+        return name
+    attention, key_dim = config.encoder_attention, config.model_dim // config.num_heads
+    assert isinstance(attention, FastWeightAttentionConfig)
+    return f"performer-x{attention.feature_map.feature_dim(key_dim) // key_dim}"
+
+
+def _seed(result: tuple[int, Json]) -> int:
+    return result[0]
+
+
+def _scores_of(results: Sequence[Json]) -> Scores:
+    valid = [result[VALID] for result in results]
+    test = [next(score for split, score in result.items() if split != VALID) for result in results]
+    return Scores(
+        valid=tuple(score["bleu"] for score in valid),
+        test=tuple(score["bleu"] for score in test),
+        brevity=tuple(score["brevity_penalty"] for score in test),
+        valid_statistics=tuple(score["statistics"] for score in valid),
+        test_statistics=tuple(score["statistics"] for score in test),
+        signature=test[0]["signature"],
+    )
+
+
+PAPER_CORPUS = "WMT14 en-de"
+PAPER = Corpora(
+    {
+        PAPER_CORPUS: {
+            "standard": Scores((26.6,), (27.7,)),
+            "linear": Scores((25.5,), (26.8,)),
+            "performer-x1": Scores((24.2,), (24.4,)),
+            "performer-x4": Scores((24.9,), (25.3,)),
+            "performer-x8": Scores((26.7,), (27.7,)),
+            "dpfp2": Scores((26.2,), (26.9,)),
+            "dpfp4": Scores((26.2,), (27.1,)),
+        }
+    }
+)
+"""Table 1 of the paper: newstest2013 and newstest2014."""

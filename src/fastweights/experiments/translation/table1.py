@@ -1,0 +1,122 @@
+"""Table 1: translation with linear attention in encoder, decoder and between them (Sec. 6.2)."""
+
+from dataclasses import replace
+
+from fastweights.data.translation_download import PUBLIC_PAIRS
+from fastweights.experiments.options import DataOptions, ReproduceOptions
+from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.translation.claims import SPLITS, in_words, is_better
+from fastweights.experiments.translation.presets import PRESETS, is_unchanged, on_data
+from fastweights.experiments.translation.scores import PAPER, PAPER_CORPUS, Corpora, Scores, scores, shown
+from fastweights.reporting.report import Table
+from fastweights.training.run import Run
+
+TITLE = "Table 1: translation"
+TEXT = (
+    "The same attention in the encoder, the decoder and between them; every model has the same updates with the same "
+    "batches. Paper and our runs translate other corpora, so their scores stand in columns of their own: the order of "
+    "the models is what can be compared. BLEU of the step with the best greedy BLEU on the validation pairs, beam 4; "
+    "± is the standard deviation over seeds."
+)
+ARGUMENTS = " --data multi30k --jobs 2"
+SEEDS = (1, 2, 3)
+MODELS = {
+    ("Standard", "–"): "standard",
+    ("Linear", "d_key"): "linear",
+    ("Performer", "d_key"): "performer-x1",
+    ("Performer", "4 d_key"): "performer-x4",
+    ("Performer", "8 d_key"): "performer-x8",
+    ("DPFP-1", "2 d_key"): "dpfp1",
+    ("DPFP-2", "4 d_key"): "dpfp2",
+    ("DPFP-4", "8 d_key"): "dpfp4",
+    ("DPFP-2, delta rule in the decoder", "4 d_key"): "dpfp2-delta",
+}
+"""What a model is called and its d_dot, with its name."""
+COMPARISONS = (
+    ("standard", "linear"),
+    ("standard", "performer-x8"),
+    ("performer-x8", "performer-x1"),
+    ("dpfp2", "linear"),
+    ("dpfp2", "performer-x4"),
+    ("performer-x8", "dpfp4"),
+    ("dpfp2-delta", "dpfp2"),
+)
+"""Which models are compared, the one that is expected ahead first."""
+
+
+def data(options: ReproduceOptions) -> str:
+    """The folder of the pairs; only WMT14 has a name that can be downloaded."""
+    if options.data is None and options.scale == "cpu":
+        raise ValueError(
+            "data: Table 1 needs a folder with the pairs, such as Multi30k's train.en, train.de, val.* and test*.*; "
+            f"--scale paper takes {next(iter(PUBLIC_PAIRS))} by name"
+        )
+    return options.data or next(iter(PUBLIC_PAIRS))
+
+
+def runs(options: ReproduceOptions) -> list[Run]:
+    """Every model with every seed; Multi30k's short sentences have presets of their own."""
+    if options.quick:
+        raise ValueError("--quick is for figures; tables have one length of training")
+    pairs = data(options)
+    size = "big" if options.scale == "paper" else "europarl" if "europarl" in pairs else "cpu"
+    seeds = options.seeds or (SEEDS if size == "cpu" else SEEDS[:1])
+    starts = [run for name, run in PRESETS.items() if name.startswith(f"translation-{size}-")]
+    prepared = [on_data(run, DataOptions(data=pairs))[0] for run in starts]
+    return [replace(run, training=replace(run.training, seed=seed)) for seed in seeds for run in prepared]
+
+
+def coverage(records: Records) -> Coverage:
+    """How many of the runs for CPUs have a record: three seeds on Multi30k."""
+    names = [name for name in PRESETS if name.startswith("translation-cpu-")]
+    found = [
+        record
+        for run, record in records.items()
+        if is_unchanged(run) and run.preset in names and run.training.seed in SEEDS
+    ]
+    return Coverage(found, len(names) * len(SEEDS))
+
+
+def tables(records: Records) -> tuple[Table, ...]:
+    """BLEU beside the paper's, and which differences are more than chance."""
+    found = scores(records)
+    return table(found), comparisons(found)
+
+
+def table(found: Corpora) -> Table:
+    """The paper's scores, then those of every corpus that was trained on."""
+    heads = [f"{split}, paper, {PAPER_CORPUS}" for split in SPLITS]
+    for corpus in found.found:
+        heads += [*(f"{split}, ours, {corpus}" for split in SPLITS), f"brevity penalty, test, {corpus}"]
+    rows = []
+    for labels, model in MODELS.items():
+        cells = [*labels, *_cells(PAPER.get(PAPER_CORPUS, model))]
+        for corpus in found.found:
+            score = found.get(corpus, model)
+            cells += [*_cells(score), _brevity(score)]
+        rows.append(tuple(cells))
+    signatures = sorted({score.signature for models in found.found.values() for score in models.values()})
+    caption = f"BLEU, {' and '.join(f'`{one}`' for one in signatures)}." if signatures else "BLEU."
+    return Table("table1", caption, ("model", "d_dot", *heads), tuple(rows) if found.found else ())
+
+
+def comparisons(found: Corpora) -> Table:
+    """Pairs of models with what the paired bootstrap says about them."""
+    rows = []
+    for better, worse in COMPARISONS:
+        for corpus, (first, second) in found.with_all(better, worse):
+            verdicts = {True: f"{better} is better", False: f"{worse} is better", None: "undecided"}
+            for split in SPLITS:
+                verdict = verdicts[is_better(first, second, split)]
+                rows.append((corpus, f"{better} – {worse}", in_words(first, second, split), verdict))
+    columns = ("corpus", "models", "BLEU (difference, chance)", "verdict")
+    caption = "Paired bootstrap over sentences (1000 samples) of the mean BLEU of all seeds."
+    return Table("table1-comparisons", caption, columns, tuple(rows))
+
+
+def _cells(score: Scores | None) -> tuple[str, str]:
+    return ("–", "–") if score is None else (shown(score.valid), shown(score.test))
+
+
+def _brevity(score: Scores | None) -> str:
+    return "–" if score is None else f"{sum(score.brevity) / len(score.brevity):.3f}"

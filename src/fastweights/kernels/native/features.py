@@ -1,0 +1,81 @@
+"""Feature maps of the C++ library (csrc/features/): φ(x), or φ(x) / Σ_j φ(x)_j, in one pass that saves only x."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fastweights.kernels.native import library
+from fastweights.kernels.native.buffer_pool import empty, empty_like
+from fastweights.kernels.native.library import ELEMENT_BYTES, contiguous_rows, sequence
+
+
+class CompiledMap:
+    """A feature map of the library as a pair of custom operators, one for each direction.
+
+    `definition(x, *parameters)` is the same map in PyTorch, differentiable any number of times: second derivatives
+    are taken of it. `width(input_dim, *parameters)` is the number of features.
+    """
+
+    def __init__(self, name: str, definition: Callable[..., Tensor], width: Callable[..., int]) -> None:
+        self.name, self.definition, self.width = name, definition, width
+        forward = torch.library.custom_op(f"fastweights::{name}_forward", self._run_forward, mutates_args=())
+        backward = torch.library.custom_op(f"fastweights::{name}_backward", self._run_backward, mutates_args=())
+        forward.register_fake(lambda x, parameters, divide_by_sum: self._new_features(x, parameters))
+        backward.register_fake(lambda grad, x, parameters, divide_by_sum: empty_like(x))
+        forward.register_autograd(self._differentiate, setup_context=_save)
+        self._forward, self._backward = forward, backward
+
+    def serves(self, x: Tensor) -> bool:
+        """Whether the kernel can map such vectors."""
+        return x.device.type == "cpu" and x.dtype in ELEMENT_BYTES and library.unavailable() is None
+
+    def __call__(self, x: Tensor, parameters: list[int], divide_by_sum: bool) -> Tensor:
+        """φ(x), or φ(x) / Σ_j φ(x)_j; zero where all features vanish."""
+        # The kernel takes three dimensions before the last one.
+        folded = x if x.dim() == 4 else x.reshape(1, 1, -1, x.shape[-1])
+        plain = not (torch.is_grad_enabled() and x.requires_grad) and not library.needs_dispatcher((x,))
+        compute = self._run_forward if plain else self._forward
+        result: Tensor = compute(folded, parameters, divide_by_sum)
+        return result if x.dim() == 4 else result.reshape(*x.shape[:-1], result.shape[-1])
+
+    def _run_forward(self, x: Tensor, parameters: list[int], divide_by_sum: bool) -> Tensor:
+        features = self._new_features(x, parameters)
+        self._call(contiguous_rows(x), parameters, divide_by_sum, features, None)
+        return features
+
+    def _run_backward(self, grad: Tensor, x: Tensor, parameters: list[int], divide_by_sum: bool) -> Tensor:
+        result = empty_like(x)
+        self._call(contiguous_rows(x), parameters, divide_by_sum, contiguous_rows(grad), result)
+        return result
+
+    def _new_features(self, x: Tensor, parameters: list[int]) -> Tensor:
+        return empty((*x.shape[:-1], self.width(x.shape[-1], *parameters)), x)
+
+    def _call(
+        self, x: Tensor, parameters: list[int], divide_by_sum: bool, features: Tensor, gradient: Tensor | None
+    ) -> None:
+        arguments = (*x.shape, divide_by_sum, *sequence(x), *sequence(features), *sequence(gradient), *parameters)
+        library.call(self.name, arguments, x.dtype)
+
+    def _differentiate(self, ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        (x,) = ctx.saved_tensors
+        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
+            # The caller will differentiate this gradient again.
+            features = self.definition(x, *ctx.parameters)
+            if ctx.divide_by_sum:
+                features = _divide_by_sum(features)
+            return *torch.autograd.grad(features, x, grad, create_graph=True), None, None
+        return self._backward(grad, x, ctx.parameters, ctx.divide_by_sum), None, None
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    x, ctx.parameters, ctx.divide_by_sum = inputs
+    ctx.save_for_backward(x)
+
+
+def _divide_by_sum(features: Tensor) -> Tensor:
+    """The division of the kernel in PyTorch, without its care for sums that overflow."""
+    vanishes = features.detach().amax(dim=-1, keepdim=True) <= torch.finfo(features.dtype).tiny ** 0.75
+    return features / features.sum(dim=-1, keepdim=True).masked_fill(vanishes, torch.inf)

@@ -1,0 +1,269 @@
+"""The C++ kernel (csrc/) behind torch.library custom operators: forward step by step, backward in chunks.
+
+The forward saves what every step retrieved and the weights every CHECKPOINT_EVERY steps, never the weights of every
+step; the backward computes the rest again from there. Results do not depend on the number of threads, bit for bit.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fastweights.kernels.native import library
+from fastweights.kernels.native.buffer_pool import empty, empty_like
+from fastweights.kernels.native.library import contiguous_rows, sequence
+
+CHECKPOINT_EVERY = 128
+"""Steps between two saved states: 64 × 64 weights then cost half as much memory as their values."""
+
+
+def run(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+    differentiable: bool,
+) -> tuple[Tensor, Tensor]:
+    """Reads and final weights of a sequence; all tensors have the type of the weights."""
+    inputs = (queries, keys, values, erase, write, weights, decay, lookups)
+    # The dispatcher would take half the time of a single step.
+    if not differentiable and not library.needs_dispatcher(inputs):
+        return _launch_forward(*inputs, None, None)
+    reads, final, _, _ = scan_forward(*inputs, differentiable)
+    return reads, final
+
+
+def _launch_forward(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+    retrieved: Tensor | None,
+    checkpoints: Tensor | None,
+) -> tuple[Tensor, Tensor]:
+    """Reads and final weights; retrieved values and checkpoints are filled if given."""
+    reads, final = empty_like(values), torch.empty_like(weights, memory_format=torch.contiguous_format)
+    if 0 in weights.shape:
+        reads.zero_()
+    inputs = _with_rows(queries, keys, values, erase, write, weights, decay, lookups)
+    arguments = (
+        *_inputs(*inputs),
+        *sequence(reads),
+        final.data_ptr(),
+        0 if retrieved is None else retrieved.data_ptr(),
+        0 if checkpoints is None else checkpoints.data_ptr(),
+    )
+    library.call("scan_forward", arguments, keys.dtype)
+    return reads, final
+
+
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
+
+
+def _with_rows(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+) -> Inputs:
+    """The same inputs, laid out as the kernels take them."""
+    return (
+        contiguous_rows(queries),
+        contiguous_rows(keys),
+        contiguous_rows(values),
+        erase,
+        write,
+        weights.contiguous(),
+        decay if decay is None or decay.dim() == 3 else contiguous_rows(decay),
+        None if lookups is None else contiguous_rows(lookups),
+    )
+
+
+def _inputs(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+) -> tuple[int, ...]:
+    """`ScanShape` and `ScanInputs` of csrc/capi.h."""
+    return (
+        *keys.shape,
+        values.shape[-1],
+        CHECKPOINT_EVERY,
+        *sequence(queries),
+        *sequence(keys),
+        *sequence(values),
+        *sequence(erase),
+        *sequence(write),
+        *sequence(decay),
+        decay is not None and decay.dim() == 4,
+        *sequence(lookups),
+        weights.data_ptr(),
+    )
+
+
+def _saved_buffers(keys: Tensor, values: Tensor, differentiable: bool) -> tuple[Tensor, Tensor]:
+    """Buffers saved for the backward pass, retrieved values and checkpoints; empty if no gradient is needed."""
+    batch, heads, steps, key_dim = keys.shape
+    value_dim = values.shape[-1]
+    # Those strictly inside the sequence: the first state is an input, the last one a result.
+    inside = max(steps - 1, 0) // CHECKPOINT_EVERY
+    return (
+        empty((batch, heads, steps, value_dim) if differentiable else (0,), values),
+        empty((batch, heads, inside, value_dim, key_dim) if differentiable else (0,), values),
+    )
+
+
+@torch.library.custom_op("fastweights::scan_forward", mutates_args=())
+def scan_forward(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+    differentiable: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Reads, final weights, retrieved values and checkpoints; the last two are empty unless `differentiable`."""
+    retrieved, checkpoints = _saved_buffers(keys, values, differentiable)
+    filled = (retrieved, checkpoints) if differentiable else (None, None)
+    reads, final = _launch_forward(queries, keys, values, erase, write, weights, decay, lookups, *filled)
+    return reads, final, retrieved, checkpoints
+
+
+@scan_forward.register_fake
+def _(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+    differentiable: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    final = torch.empty_like(weights, memory_format=torch.contiguous_format)
+    return empty_like(values), final, *_saved_buffers(keys, values, differentiable)
+
+
+def _new_gradients(
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+) -> list[Tensor]:
+    """One gradient for each input, laid out like it; an empty one for an absent input."""
+    gradients = [empty_like(x) for x in (queries, keys, values)] + [torch.empty_like(x) for x in (erase, write)]
+    gradients.append(torch.empty_like(weights, memory_format=torch.contiguous_format))
+    if decay is not None and decay.dim() == 3:
+        gradients.append(torch.empty_like(decay))
+    else:
+        gradients.append(erase.new_empty(0) if decay is None else empty_like(decay))
+    gradients.append(erase.new_empty(0) if lookups is None else empty_like(lookups))
+    return gradients
+
+
+@torch.library.custom_op("fastweights::scan_backward", mutates_args=())
+def scan_backward(
+    grad_reads: Tensor,
+    grad_final: Tensor | None,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+    retrieved: Tensor,
+    checkpoints: Tensor,
+) -> list[Tensor]:
+    """Gradients of queries, keys, values, erase, write, weights, decay and lookups."""
+    gradients = _new_gradients(queries, keys, values, erase, write, weights, decay, lookups)
+    if 0 in weights.shape:
+        for gradient in gradients:
+            gradient.zero_()
+    inputs = _with_rows(queries, keys, values, erase, write, weights, decay, lookups)
+    grad_reads, grad_final = contiguous_rows(grad_reads), None if grad_final is None else grad_final.contiguous()
+    grad_queries, grad_keys, grad_values, grad_erase, grad_write, grad_weights, grad_decay, grad_lookups = gradients
+    arguments = (
+        *_inputs(*inputs),
+        retrieved.data_ptr(),
+        checkpoints.data_ptr(),
+        *sequence(grad_reads),
+        0 if grad_final is None else grad_final.data_ptr(),
+        *sequence(grad_queries),
+        *sequence(grad_keys),
+        *sequence(grad_values),
+        *sequence(grad_erase),
+        *sequence(grad_write),
+        *sequence(None if decay is None else grad_decay),
+        *sequence(None if lookups is None else grad_lookups),
+        grad_weights.data_ptr(),
+    )
+    library.call("scan_backward", arguments, keys.dtype)
+    return gradients
+
+
+@scan_backward.register_fake
+def _(
+    grad_reads: Tensor,
+    grad_final: Tensor | None,
+    queries: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    erase: Tensor,
+    write: Tensor,
+    weights: Tensor,
+    decay: Tensor | None,
+    lookups: Tensor | None,
+    retrieved: Tensor,
+    checkpoints: Tensor,
+) -> list[Tensor]:
+    return _new_gradients(queries, keys, values, erase, write, weights, decay, lookups)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    ctx.set_materialize_grads(False)
+    ctx.save_for_backward(*inputs[:-1], *output[2:])
+
+
+def _differentiate(
+    ctx: Any, grad_reads: Tensor | None, grad_final: Tensor | None, *_: Tensor | None
+) -> tuple[Tensor | None, ...]:
+    *inputs, retrieved, checkpoints = ctx.saved_tensors
+    if grad_reads is None:
+        grad_reads = torch.zeros_like(inputs[2])
+    gradients = scan_backward(grad_reads, grad_final, *inputs, retrieved, checkpoints)
+    return *(None if x is None else gradient for x, gradient in zip(inputs, gradients, strict=True)), None
+
+
+def _refuse(ctx: Any, *gradients: Any) -> None:
+    raise RuntimeError("the native backend has no second derivative; possible: backend='recurrent', which has them all")
+
+
+scan_forward.register_autograd(_differentiate, setup_context=_save)
+scan_backward.register_autograd(_refuse)

@@ -1,0 +1,66 @@
+"""The base class of all layer states: a state goes into a layer, the next one comes out, and layers keep nothing."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, ClassVar, TypeVar, get_args, get_type_hints
+
+import torch
+from torch import Tensor
+
+from fastweights.shapes import Steps
+
+State = TypeVar("State", bound="LayerState")
+
+
+@dataclass(frozen=True, eq=False)
+class LayerState:
+    """A dataclass of tensors, or None, whose first dimension is the batch."""
+
+    grows: ClassVar[bool] = False
+    """Whether the state becomes larger with every step."""
+
+    if TYPE_CHECKING:
+        # At run time the base class must not have it: the dataclasses below would take it for a default value.
+        @property
+        def steps(self) -> Steps:
+            """How many real steps each sequence has seen."""
+
+    def tensors(self) -> dict[str, Tensor]:
+        """The tensors of the state by the name of their field, without those that are None."""
+        return {field.name: x for field in fields(self) if (x := getattr(self, field.name)) is not None}
+
+    @classmethod
+    def from_tensors(cls: type[State], tensors: Mapping[str, Tensor]) -> State:
+        """The state with these tensors, as `tensors` gave them; a ValueError if they are those of another state."""
+        optional = {name for name, hint in get_type_hints(cls).items() if type(None) in get_args(hint)}
+        names = {field.name for field in fields(cls)}
+        if not names - optional <= tensors.keys() <= names:
+            raise ValueError(f"{cls.__name__}: expected the tensors {sorted(names)}, got {sorted(tensors)}")
+        return cls(**{name: tensors.get(name) for name in names})
+
+    def detach(self: State) -> State:
+        """The same state, cut off from the graph: where back-propagation through time ends."""
+        return self._map(Tensor.detach)
+
+    def clone(self: State) -> State:
+        """A copy with storage of its own."""
+        return self._map(Tensor.clone)
+
+    def to(self: State, device: torch.device | str | None = None, dtype: torch.dtype | None = None) -> State:
+        """The state on another device or, its floating-point parts, in another precision."""
+        return self._map(lambda x: x.to(device=device, dtype=dtype if x.is_floating_point() else None))
+
+    def select(self: State, indices: Tensor) -> State:
+        """The states of some sequences of the batch, by index or by boolean mask."""
+        return self._map(lambda x: x[indices.to(x.device)])
+
+    def reorder(self: State, indices: Tensor) -> State:
+        """Sequence i of the result is sequence `indices[i]`: what beam search does to its hypotheses."""
+        if indices.dtype == torch.bool or indices.dim() != 1:
+            raise ValueError(
+                f"indices: expected a vector of indices, got {indices.dtype} of shape {tuple(indices.shape)}"
+            )
+        return self._map(lambda x: x.index_select(0, indices.to(x.device)))
+
+    def _map(self: State, function: Callable[[Tensor], Tensor]) -> State:
+        return replace(self, **{name: function(x) for name, x in self.tensors().items()})

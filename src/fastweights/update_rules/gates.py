@@ -1,0 +1,55 @@
+"""Gates: the numbers that an update rule asks of its layer at every step, such as the write strength β (Eq. 21)."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from torch import Tensor
+from typing_extensions import override
+
+
+@dataclass(frozen=True)
+class Gate(ABC):
+    """g = activation(W_g x): one number per head and step, or one for each component of the mapped key or the value.
+
+    A layer computes the logits W_g x of all gates of its rule in its one projection, or, if a gate has a `rank`, as
+    W_up W_down x ("head": as many components as a head has values). What a gate learns beside W_g it makes in
+    `parameters`; the layer keeps these and hands them back to every call. Of a rule with several writes per step,
+    `each_write` has a gate of its own.
+    """
+
+    label: str
+    """By which the rule and the layer know it; the `name` of a configuration is that of the class."""
+    per: Literal["head", "key", "value"] = "head"
+    rank: int | Literal["head"] | None = None
+    each_write: bool = False
+
+    from_input: ClassVar[bool] = True
+    """Whether the gate depends on the input; if not, it has no W_g, and its logits have no components."""
+
+    def parameters(self, num_heads: int, components: int) -> dict[str, Tensor]:
+        """Initial values of what the gate learns beside W_g, by name; the model's own initialisation leaves them."""
+        return {}
+
+    @abstractmethod
+    def __call__(self, logits: Tensor, **parameters: Tensor) -> Tensor:
+        """The gate from its logits: (b, h, t), or (b, h, t, components) if it is not one per head."""
+
+
+@dataclass(frozen=True)
+class WriteStrength(Gate):
+    """β = largest · σ(W_β x) (Eq. 21): how much of the old value a write replaces."""
+
+    largest: float = 1.0
+
+    @override
+    def __call__(self, logits: Tensor, **parameters: Tensor) -> Tensor:
+        return logits.sigmoid() if self.largest == 1.0 else self.largest * logits.sigmoid()
+
+
+BETA = WriteStrength("beta")
+
+
+def write_strength(negative: bool, each_write: bool = False) -> WriteStrength:
+    """β in (0, 1), or in (0, 2): then I - β k kᵀ has eigenvalues down to -1 for keys of length 1."""
+    return WriteStrength("beta", each_write=each_write, largest=2.0 if negative else 1.0)

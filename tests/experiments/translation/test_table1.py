@@ -1,0 +1,64 @@
+"""Table 1: its runs, our scores in columns of their own beside the paper's, and which differences count."""
+
+from pathlib import Path
+
+import pytest
+
+from fastweights.experiments.options import ReproduceOptions
+from fastweights.experiments.translation import table1
+from fastweights.experiments.translation.presets import is_unchanged
+from translation_records import CORPUS, record, run_of
+
+
+def test_every_model_runs_with_three_seeds(pairs: Path) -> None:
+    runs = table1.runs(ReproduceOptions(data=str(pairs)))
+    assert len(set(runs)) == len(runs) == 27
+    assert {run.training.seed for run in runs} == {1, 2, 3}
+    assert all(is_unchanged(run) for run in runs)
+    assert {run.preset.split("-")[1] for run in runs} == {"cpu"}
+    assert {run.training.seed for run in table1.runs(ReproduceOptions(data=str(pairs), seeds=(7,)))} == {7}
+
+
+def test_long_sentences_have_their_own_presets(pairs: Path) -> None:
+    runs = table1.runs(ReproduceOptions(data=str(pairs.rename(pairs.with_name("europarl-small")))))
+    assert len(runs) == 9
+    assert {run.preset.split("-")[1] for run in runs} == {"europarl"}
+
+
+def test_what_the_table_needs_is_said() -> None:
+    with pytest.raises(ValueError, match="data: Table 1 needs a folder with the pairs"):
+        table1.runs(ReproduceOptions())
+    with pytest.raises(ValueError, match="--quick is for figures"):
+        table1.runs(ReproduceOptions(quick=True, data="x"))
+
+
+def test_our_scores_stand_beside_the_papers() -> None:
+    records = {run_of("standard", seed): record(wrong) for seed, wrong in ((1, 1), (2, 2))}
+    table, comparisons = table1.tables(records)
+    assert table.columns[2:] == (
+        "valid, paper, WMT14 en-de", "test, paper, WMT14 en-de", f"valid, ours, {CORPUS}", f"test, ours, {CORPUS}",
+        f"brevity penalty, test, {CORPUS}",
+    )  # fmt: skip
+    assert "case:mixed" in table.caption
+    by_model = {row[:2]: row[2:] for row in table.rows}
+    assert by_model["DPFP-2", "4 d_key"] == ("26.2", "26.9", "–", "–", "–")
+    standard = by_model["Standard", "–"]
+    assert standard[:2] == ("26.6", "27.7")
+    assert " ± " in standard[2]
+    assert standard[4] == "1.000"
+    assert comparisons.rows == ()
+
+
+def test_comparisons_say_who_is_better() -> None:
+    records = {run_of("dpfp2", 1): record(2), run_of("linear", 1): record(9), run_of("dpfp2-delta", 1): record(2)}
+    _, comparisons = table1.tables(records)
+    verdicts = {row[1]: row[3] for row in comparisons.rows}
+    assert verdicts == {"dpfp2 – linear": "dpfp2 is better", "dpfp2-delta – dpfp2": "undecided"}
+    turned = {run_of("dpfp2", 1): record(9), run_of("linear", 1): record(2)}
+    assert {row[3] for row in table1.tables(turned)[1].rows} == {"linear is better"}
+
+
+def test_without_records_there_is_no_row() -> None:
+    assert [table.rows for table in table1.tables({})] == [(), ()]
+    assert table1.coverage({}) == ([], 27, 0)
+    assert len(table1.coverage({run_of("dpfp2", 1): record(3), run_of("dpfp2", 9): record(3)}).found) == 1

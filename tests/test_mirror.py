@@ -1,0 +1,88 @@
+"""Every module has its test at the same place under tests/, or is named here with the tests that cover it."""
+
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE, TESTS = ROOT / "src" / "fastweights", ROOT / "tests"
+
+ELSEWHERE = {
+    "kernels/features.py": "kernels/native/test_features.py",
+    "feature_maps/base.py": "feature_maps/test_every_map.py",
+    "feature_maps/identity.py": "feature_maps/test_every_map.py",
+    "feature_maps/relu.py": "feature_maps/test_every_map.py",
+    "feature_maps/tanh.py": "feature_maps/test_every_map.py",
+    "update_rules/base.py": "update_rules/test_definitions.py",
+    "update_rules/decayed_sum.py": "update_rules/test_definitions.py",
+    "update_rules/delta_product.py": "update_rules/test_definitions.py",
+    "update_rules/delta_rule.py": "update_rules/test_definitions.py",
+    "update_rules/fast_weight_memory.py": "update_rules/test_definitions.py",
+    "update_rules/gated_delta.py": "update_rules/test_definitions.py",
+    "update_rules/gated_delta2.py": "update_rules/test_definitions.py",
+    "update_rules/kimi_delta.py": "update_rules/test_definitions.py",
+    "update_rules/normalised_delta.py": "update_rules/test_definitions.py",
+    "update_rules/programmer.py": "update_rules/test_definitions.py",
+    "update_rules/sum_rule.py": "update_rules/test_definitions.py",
+    "memory/backend.py": "memory/test_choose.py",
+    "memory/chunk_by_channel.py": "memory/test_channels.py",
+    "memory/chunk_by_head.py": "memory/test_chunked.py",
+    "memory/native.py": "kernels/native/test_scan.py",
+    "memory/rescaling.py": "memory/test_run.py",
+    "memory/write_inputs.py": "memory/test_run.py",
+    "layers/attention/low_rank.py": "layers/attention/test_mixers.py",
+    "layers/attention/memory_attention.py": "layers/attention/test_fast_weight.py",
+    "layers/attention/output_gate.py": "layers/attention/test_mixers.py",
+    "layers/attention/softmax_cross.py": "layers/test_quadratic_definition.py",
+    "layers/decoder_block.py": "layers/test_quadratic_definition.py",
+    "layers/exact/overflow.py": "test_extremes.py",
+    "models/attention.py": "models/test_language_model.py",
+    "models/predictor.py": "evaluation/test_sampling.py",
+    "hf/configuration.py": "hf/test_loading.py",
+    "hf/strict.py": "hf/test_loading.py",
+    "hf/translation_cache.py": "hf/test_seq2seq_lm.py",
+    "data/cache_folder.py": "data/text/test_cache.py",
+    "data/translation_download.py": "data/test_translation.py",
+    "reporting/style.py": "reporting/test_report.py",
+    "experiments/options.py": "cli/test_reproduce.py",
+    "experiments/language_models/config.py": "experiments/language_models/test_task.py",
+    "experiments/language_models/evaluate.py": "cli/test_evaluate.py",
+    "experiments/language_models/table2.py": "experiments/language_models/test_tables.py",
+    "experiments/language_models/table3.py": "experiments/language_models/test_tables.py",
+    "experiments/language_models/table4.py": "experiments/language_models/test_tables.py",
+    "experiments/language_models/table5.py": "experiments/language_models/test_tables.py",
+    "experiments/retrieval/capacity_claims.py": "experiments/retrieval/test_claims.py",
+    "experiments/retrieval/curves.py": "experiments/retrieval/test_figure4.py",
+    "experiments/retrieval/overwriting_claims.py": "experiments/retrieval/test_claims.py",
+    "experiments/retrieval/series.py": "experiments/retrieval/test_figure2.py",
+    "experiments/retrieval/reads/base.py": "experiments/retrieval/test_model.py",
+    "experiments/retrieval/reads/fast_weights.py": "experiments/retrieval/test_model.py",
+    "experiments/retrieval/reads/softmax.py": "experiments/retrieval/test_model.py",
+    "experiments/translation/evaluate.py": "cli/test_translate.py",
+    "experiments/translation/export.py": "cli/test_translate.py",
+    "cli/demo.py": "cli/test_program.py",
+    "cli/doctor.py": "cli/test_program.py",
+    "cli/export.py": "cli/test_translate.py",
+    "cli/listing.py": "cli/test_program.py",
+}
+
+MODULES = [
+    path.relative_to(PACKAGE)
+    for path in sorted(PACKAGE.rglob("*.py"))
+    if path.name not in ("__init__.py", "__main__.py")
+]
+
+
+def mirrored(module: Path) -> Path:
+    return TESTS / module.with_name(f"test_{module.name}")
+
+
+@pytest.mark.parametrize("module", MODULES, ids=str)
+def test_every_module_has_its_test(module: Path) -> None:
+    elsewhere = ELSEWHERE.get(str(module))
+    assert mirrored(module).exists() != (elsewhere is not None), f"{module}: one test at its place, or one named here"
+    assert elsewhere is None or (TESTS / elsewhere).exists()
+
+
+def test_only_modules_are_named() -> None:
+    assert ELSEWHERE.keys() <= {str(module) for module in MODULES}
