@@ -4,7 +4,7 @@
 #   make test-all                 the slow ones too (kills, sanitizers, whole reports)
 #   make check                    format, lint, types and the fast tests
 #   make report                   figures, tables and claims from the records in results/
-#   make bench                    speed and memory against peers (twelve minutes; OPTIONS=--quick a minute)
+#   make bench                    speed and memory against peers (twenty minutes; OPTIONS=--quick a minute)
 #   make test PYTHON=python3.12   with another interpreter (remakes .venv if it holds a different one)
 
 VENV := .venv

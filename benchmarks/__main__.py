@@ -32,7 +32,7 @@ def main(
     """Speed and memory of the operator and its peers, as ratios in one run.
 
     Args:
-        quick: the most telling figures in less than a minute, instead of all in twelve minutes.
+        quick: the most telling figures in less than a minute, instead of all in twenty minutes.
         out: folder for the record (speed.json) and the figure (speed.png).
         only: measure what matches this pattern again, such as 'operator *t1024*', and keep the rest of the record.
         launcher: command put before that of every measuring process, such as 'taskset -c 0,1'.

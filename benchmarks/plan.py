@@ -15,6 +15,7 @@ from benchmarks.shortcuts import ShortcutMeasurement
 from benchmarks.stacks import StackMeasurement
 from benchmarks.synthetic import SyntheticMeasurement
 from benchmarks.timing import Json
+from benchmarks.translation import TranslationDecodingMeasurement, TranslationTrainingMeasurement
 
 SIZES = ((16, 16), (64, 64), (128, 64), (384, 64))
 """(k, v): small heads, plain heads of 64, and those under DPFP-1 and DPFP-3."""
@@ -54,7 +55,7 @@ def operator(steps: int, size: tuple[int, int], threads: int, seconds: float = 0
 
 
 def full() -> list[Measurement]:
-    """Everything, in some twelve minutes on two cores."""
+    """Everything, in some twenty minutes on two cores."""
     plan: list[Measurement] = []
     for size in SIZES:
         plain = size == (64, 64)
@@ -72,6 +73,7 @@ def full() -> list[Measurement]:
     plan += [StackMeasurement(2, 2.0), StackMeasurement(1, 1.5, TELLING_STACKS)]
     plan += [TrainingMeasurement(length) for length in (256, 1024, 4096)]
     plan += [GenerationMeasurement(), SyntheticMeasurement()]
+    plan += [TranslationTrainingMeasurement(), TranslationDecodingMeasurement()]
     plan += [
         MemoryMeasurement(case_of(steps, 64, 64), competitor, training)
         for steps, training in ((1024, True), (16384, False), (16384, True))

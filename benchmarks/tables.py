@@ -9,6 +9,7 @@ from benchmarks.problems import Case
 from benchmarks.record import SpeedRecord
 from benchmarks.synthetic import CASES
 from benchmarks.timing import Json
+from benchmarks.translation import LENGTH, PAIRS
 from fastweights.experiments.retrieval.evaluation import PROTOCOLS
 
 NOTHING = "–"
@@ -290,6 +291,38 @@ def memory(record: SpeedRecord) -> Table:
     return Table("Peak memory beyond the inputs in MiB, k = v = 64", ("b, h, t", "pass", *COMPETITORS), rows)
 
 
+def translation(record: SpeedRecord) -> Table:
+    """A training step as a multiple of softmax's, and how many sentences are translated in a second."""
+    decoded = {measured["threads"]: measured["sentences"] for measured in record.kind("translation-decoding")}
+    rows = []
+    for measured in record.kind("translation-training"):
+        softmax = best(measured["times"], "standard", "training")
+        for name in measured["times"]:
+            step = best(measured["times"], name, "training")
+            speeds = decoded.get(measured["threads"], {}).get(name, {})
+            multiple = NOTHING if step is None or softmax is None else f"{step / softmax:.2f} ×"
+            speed = [f"{speeds[beams]:.0f}" if beams in speeds else NOTHING for beams in ("1", "4")]
+            rows.append((name, str(measured["threads"]), milliseconds(step), multiple, *speed))
+    columns = ("model", "threads", "ms a step", "of softmax", "sentences/s, greedy", "beam 4")
+    return Table(f"Translators: a training step of {PAIRS} pairs of {LENGTH} tokens, and decoding", columns, rows)
+
+
+def documents(record: SpeedRecord) -> Table:
+    """Time and memory of a decoder's step by what is behind it."""
+    rows = [
+        (name, str(measured["threads"]), *(_step_and_size(part) for part in parts.values()))
+        for measured in record.kind("translation-decoding")
+        for name, parts in measured["document"].items()
+    ]
+    behind = next((list(parts) for m in record.kind("translation-decoding") for parts in m["document"].values()), [])
+    heads = (f"ms a token, kB kept after {count} tokens" for count in behind)
+    return Table("Translation of one document, token by token", ("model", "threads", *heads), rows)
+
+
+def _step_and_size(part: Json) -> str:
+    return f"{milliseconds(part['best'])}, {part['bytes'] / 1000:.0f}"
+
+
 def all_tables(record: SpeedRecord) -> Iterable[Table]:
     """Every table that has rows."""
     made = (
@@ -300,6 +333,8 @@ def all_tables(record: SpeedRecord) -> Iterable[Table]:
         shortcuts,
         stacks,
         language_models,
+        translation,
+        documents,
         generation,
         synthetic,
         feature_maps,

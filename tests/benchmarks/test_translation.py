@@ -1,0 +1,31 @@
+"""The benchmark of translators: every model agrees with itself in float64 before it is timed."""
+
+import torch
+from benchmarks.record import SpeedRecord
+from benchmarks.tables import documents, translation
+from benchmarks.timing import Json
+from benchmarks.translation import MODELS, TranslationDecodingMeasurement, TranslationTrainingMeasurement
+
+
+def record(**measured: Json) -> SpeedRecord:
+    return SpeedRecord("full", "", "", {}, {f"translation-{kind} threads1": value for kind, value in measured.items()})
+
+
+def test_every_model_agrees_and_is_timed() -> None:
+    measured = TranslationTrainingMeasurement(torch.get_num_threads(), 0.001).run()
+    assert not measured["refused"], measured["errors"]
+    assert set(measured["times"]) == set(MODELS)
+    decoded = TranslationDecodingMeasurement(torch.get_num_threads(), 2, (3, 6)).run()
+    table = translation(record(training=measured, decoding=decoded))
+    assert [row[0] for row in table.rows] == list(MODELS)
+    assert table.rows[0][3] == "1.00 ×"
+    assert all(float(cell) >= 0 for row in table.rows for cell in row[4:])
+
+
+def test_only_softmax_keeps_more_of_a_longer_document() -> None:
+    measured = TranslationDecodingMeasurement(torch.get_num_threads(), 1, (3, 6)).run()
+    sizes = {name: {part["bytes"] for part in parts.values()} for name, parts in measured["document"].items()}
+    assert {name for name, found in sizes.items() if len(found) > 1} == {"standard"}
+    # Two layers of cross- and self-attention, four heads: W of 32 × 32 and z of 32 floats, and the count of steps.
+    assert sizes["linear"] == {2 * 2 * (4 * (32 * 32 + 32) * 4 + 8)}
+    assert [row[0] for row in documents(record(decoding=measured)).rows] == list(MODELS)
