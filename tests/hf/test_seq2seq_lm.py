@@ -42,7 +42,13 @@ def generated(model: FastWeightForSeq2SeqLM, sources: list[list[int]], **options
     return [stripped(row) for row in model.generate(tokens, attention_mask=mask, **options).tolist()]
 
 
-@pytest.mark.parametrize("name", TRANSLATORS)
+TELLING = ("softmax", "dpfp2", "performer", "delta-decoder")
+"""Each kind of memory once; the others are tested in the slow run."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in TELLING else pytest.mark.slow) for name in TRANSLATORS]
+)
 class TestEveryAttention:
     def test_greedy_is_our_own(self, name: str) -> None:
         model = example(name)
@@ -113,9 +119,9 @@ class TestEveryAttention:
         assert cache.get_seq_length() == 6
 
 
-# Every attention with the usual search, every search with one attention.
+# A few attentions with the usual search, every search with one attention.
 SEARCHES = [(4, 0.6), (1, 0.6), (3, 1.0), (2, 0.0)]
-ORDINARY = {(name, SEARCHES[0]) for name in TRANSLATORS} | {("delta", search) for search in SEARCHES}
+ORDINARY = {(name, SEARCHES[0]) for name in TELLING} | {("dpfp2", search) for search in SEARCHES}
 
 
 @pytest.mark.parametrize(
