@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from fastweights.experiments import EXPERIMENTS, language_models, retrieval, shown_modules
+from fastweights.experiments import EXPERIMENTS, language_models, retrieval, shown_modules, translation
 from fastweights.experiments.carry_out import carry_out, sweep_runs
 from fastweights.experiments.families import codec
 from fastweights.experiments.ledger import ledger
@@ -110,6 +110,7 @@ def test_it_is_swept_by_two_processes_and_is_in_the_report(tmp_path: Path, monke
         assert here.curve == records[run].curve
     # Drawing the figures of the other families takes a while.
     monkeypatch.setattr(retrieval, "SHOWS", ())
+    monkeypatch.setattr(translation, "SHOWS", ())
     monkeypatch.setattr(language_models, "SHOWS", ())
     section, commands, claims, _ = paper_report(records).sections
     assert section.title == "Fits: lines through points"

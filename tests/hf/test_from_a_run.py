@@ -40,7 +40,7 @@ def test_what_the_documentation_shows_runs(run: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    assert done.stdout.startswith("The history of ")
+    assert done.stdout.startswith("The history of")
     tokens = torch.tensor([[1, 2, 3]])
     own, _, _ = load_run(run)
     hidden, _ = own(tokens)

@@ -36,6 +36,7 @@ CHANGES = {
     "training.schedule": "cosine",
     "training.warmup_steps": 7,
     "training.clip_norm": 1.0,
+    "training.beta2": 0.98,
     "training.accumulation": 2,
     "training.precision": "bfloat16",
     "training.log_every": 10,
