@@ -86,6 +86,7 @@ class TranslationTrainingMeasurement:
 
     threads: int = 1
     seconds: float = 4.0
+    models: tuple[str, ...] = MODELS
 
     @property
     def name(self) -> str:
@@ -94,19 +95,19 @@ class TranslationTrainingMeasurement:
     @property
     def expected_seconds(self) -> float:
         """A guess, for the time left."""
-        return 10 + len(MODELS) * self.seconds
+        return 10 + len(self.models) * self.seconds
 
     def run(self) -> Json:
         """Times of the models that agree with their definition."""
         torch.set_num_threads(self.threads)
-        errors = {name: model_error(name) for name in MODELS}
-        agreed = [name for name in MODELS if errors[name] <= TOLERANCE]
+        errors = {name: model_error(name) for name in self.models}
+        agreed = [name for name in self.models if errors[name] <= TOLERANCE]
         calls = {name: stopwatch("training", training_step(make(name))) for name in agreed}
         results, yardstick = race_with_yardstick(calls, self.seconds)
         return {
             "threads": self.threads,
             "errors": {name: readable(value) for name, value in errors.items()},
-            "refused": [name for name in MODELS if name not in agreed],
+            "refused": [name for name in self.models if name not in agreed],
             **yardstick,
             "times": results,
         }
@@ -119,6 +120,7 @@ class TranslationDecodingMeasurement:
     threads: int = 1
     sentences: int = SENTENCES
     document: tuple[int, ...] = DOCUMENT
+    models: tuple[str, ...] = MODELS
 
     @property
     def name(self) -> str:
@@ -127,15 +129,18 @@ class TranslationDecodingMeasurement:
     @property
     def expected_seconds(self) -> float:
         """A guess, for the time left."""
-        return len(MODELS) * 40.0
+        return len(self.models) * 40.0
 
     def run(self) -> Json:
         """Sentences per second by beams, and seconds and bytes per token by what is behind it."""
         torch.set_num_threads(self.threads)
         sentences = {
-            name: {str(beams): round(self._sentences_per_second(name, beams), 2) for beams in (1, 4)} for name in MODELS
+            name: {str(beams): round(self._sentences_per_second(name, beams), 2) for beams in (1, 4)}
+            for name in self.models
         }
-        times = {name: {str(behind): _late_step(make(name), behind) for behind in self.document} for name in MODELS}
+        times = {
+            name: {str(behind): _late_step(make(name), behind) for behind in self.document} for name in self.models
+        }
         return {"threads": self.threads, "errors": {}, "refused": [], "sentences": sentences, "document": times}
 
     def _sentences_per_second(self, name: str, beams: int) -> float:

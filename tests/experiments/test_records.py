@@ -18,6 +18,7 @@ from fastweights.experiments.paper import other_runs
 from fastweights.experiments.records import Coverage, load, missing
 from fastweights.experiments.retrieval.config import RetrievalConfig
 from fastweights.experiments.retrieval.presets import preset
+from fastweights.experiments.translation.config import TranslationConfig
 from fastweights.runs.record import Record, read_records, write_record
 from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run, RunCodec
@@ -92,6 +93,11 @@ class WiderLanguageModelling(LanguageModellingConfig):
 
 
 @dataclass(frozen=True)
+class WiderTranslation(TranslationConfig):
+    added: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
 class WiderTraining(TrainingConfig):
     added: float | None = None
 
@@ -103,11 +109,15 @@ class WiderStopping(Stopping):
 
 def test_a_field_that_is_added_with_a_default_orphans_no_record(found: dict[Run, Record]) -> None:
     today = codec().codec
-    wider = {"retrieval": WiderRetrieval, "language-model": WiderLanguageModelling}
+    wider = {
+        "retrieval": WiderRetrieval,
+        "translation": WiderTranslation,
+        "language-model": WiderLanguageModelling,
+    }
     later = RunCodec(ConfigCodec({**today.registries, TaskConfig: wider}, today.constants))
     for run, each in found.items():
         read = later.from_plain(each.config)
-        assert isinstance(read.task, WiderRetrieval | WiderLanguageModelling)
+        assert type(read.task) in wider.values()
         # Records and run folders are named by the digest; runs are compared by their fields.
         described = Run(
             widened(run.task, type(read.task)),
