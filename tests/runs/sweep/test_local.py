@@ -153,7 +153,8 @@ def test_workers_end_with_the_sweep(tmp_path: Path) -> None:
         time.sleep(0.05)
     workers = workers_of(process.pid)
     assert workers
-    listing = subprocess.run(["ps", "-o", "args=", "-p", str(workers[0])], check=True, capture_output=True, text=True)
+    command = ["ps", "-ww", "-o", "args=", "-p", str(workers[0])]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True)
     assert listing.stdout.rstrip().endswith(
         "fastweights.runs.sweep.worker fastweights.experiments.carry_out:serve small sweep"
     )
