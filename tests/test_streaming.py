@@ -10,10 +10,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from combinations import CHOICES, Combination, relative_error
+from combinations import CHOICES, Combination
 from fastweights.layers import FastWeightAttention, FastWeightCrossAttention, SoftmaxAttention
 from fastweights.memory import FastWeightState
 from pairwise import every_pair, pairs_first
+from random_problems import relative_error
 
 SPLITS = 6
 """Of each choice."""

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from combinations import relative_error
 from fastweights import (
     AttentionNormalisation,
     DecayedSumRule,
@@ -24,6 +23,7 @@ from fastweights import (
     fast_weight_scan,
 )
 from fastweights.memory import FastWeightState, WriteInputs, run_rule
+from random_problems import relative_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

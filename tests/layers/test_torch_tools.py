@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from combinations import relative_error
 from fastweights import DPFP, FastWeightAttention, FastWeightState
+from random_problems import relative_error
 
 
 def layer_and_input(backend: str = "chunked") -> tuple[FastWeightAttention, Tensor]:

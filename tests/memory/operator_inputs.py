@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from combinations import lay_out
+from random_problems import lay_out
 
 NAMES = ("queries", "keys", "values", "erase", "write", "weights", "decay")
 

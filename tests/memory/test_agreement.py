@@ -7,20 +7,10 @@ import torch
 from hypothesis import Phase, given, seed, settings
 from torch import Tensor
 
-from combinations import (
-    Case,
-    Combination,
-    Inputs,
-    cases,
-    combinations,
-    draw_inputs,
-    relative_error,
-    run_equations,
-    run_library,
-    usable_backends,
-)
+from combinations import Combination, combinations, usable_backends
 from equations import constant_divisors, sizes_of_terms
 from pairwise import pairs_first
+from random_problems import Case, Inputs, cases, draw_inputs, relative_error, run_equations, run_library
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

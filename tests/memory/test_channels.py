@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 
-from combinations import LAYOUTS, relative_error
 from equations import linear_recurrence
 from fastweights import backends, fast_weight_scan
+from random_problems import LAYOUTS, relative_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

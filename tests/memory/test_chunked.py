@@ -7,11 +7,11 @@ import torch
 from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 
-from combinations import relative_error
 from equations import linear_recurrence
 from fastweights import backends, fast_weight_scan
 from fastweights.memory import chunked
 from pairwise import pairs_first
+from random_problems import relative_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

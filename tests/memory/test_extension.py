@@ -13,9 +13,10 @@ from test_agreement import assert_agrees
 from torch import Tensor
 from typing_extensions import override
 
-from combinations import Case, combinations
+from combinations import combinations
 from fastweights import FEATURE_MAPS, UPDATE_RULES, FeatureMap
 from pairwise import every_pair
+from random_problems import Case
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -4,9 +4,9 @@ import pytest
 import torch
 from operator_inputs import draw, leaves
 
-from combinations import relative_error
 from equations import linear_recurrence
 from fastweights import backends, fast_weight_scan
+from random_problems import relative_error
 
 EVERY = [name for name, status in backends().items() if status.available]
 

@@ -6,8 +6,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from combinations import relative_error, usable_backends
+from combinations import usable_backends
 from fastweights import DPFP, DeltaRule, FastWeightAttention, NoNormalisation, SumNormalisation, fast_weight_scan
+from random_problems import relative_error
 
 SEGMENT = 10_000
 HEADS, KEY_DIM, VALUE_DIM = 2, 4, 4

@@ -7,7 +7,7 @@ import torch
 from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 
-from combinations import CHOICES, MORE, Combination, gates_of, relative_error
+from combinations import CHOICES, MORE, Combination, gates_of
 from fastweights import DPFP, UPDATE_RULES, Favor, LinearRule, UpdateRule, backends, fast_weight_scan
 from fastweights.memory import (
     NORMALISATIONS,
@@ -20,6 +20,7 @@ from fastweights.memory import (
     run_rule,
 )
 from fastweights.memory.packing import places, steps_after
+from random_problems import relative_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -5,9 +5,9 @@ import torch
 from operator_inputs import draw
 from torch import Tensor
 
-from combinations import relative_error
 from equations import linear_recurrence
 from fastweights import fast_weight_scan
+from random_problems import relative_error
 
 
 def sequence(*steps: list[float]) -> Tensor:

@@ -6,10 +6,11 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from operator_inputs import NAMES, differentiate, draw, leaves
 
-from combinations import LAYOUTS, relative_error, usable_backends
+from combinations import usable_backends
 from equations import linear_recurrence
 from fastweights import backends, fast_weight_scan
 from fastweights.memory import BACKENDS, Call, choose_backend
+from random_problems import LAYOUTS, relative_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

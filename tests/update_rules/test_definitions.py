@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from combinations import MORE, gates_of, relative_error
+from combinations import MORE, gates_of
 from equations import dot, linear_recurrence, step_of
 from fastweights.update_rules import (
     UPDATE_RULES,
@@ -16,6 +16,7 @@ from fastweights.update_rules import (
     SumRule,
     UpdateRule,
 )
+from random_problems import relative_error
 
 RULES = [cls() for cls in UPDATE_RULES.values()] + [rule for rule in MORE if isinstance(rule, UpdateRule)]
 LINEAR = [rule for rule in RULES if isinstance(rule, LinearRule)]

@@ -12,7 +12,7 @@ from test_agreement import assert_agrees
 from torch import Tensor
 from torch.testing import assert_close
 
-from combinations import Case, combinations
+from combinations import combinations
 from fastweights import FEATURE_MAPS, UPDATE_RULES, Coefficients, FastWeightAttention, FastWeightCrossAttention
 from fastweights.memory import FastWeightState, WriteInputs, backends, run_rule
 from fastweights.models.attention import FastWeightAttentionConfig
@@ -21,6 +21,7 @@ from fastweights.shapes import Gates, PerStep
 from fastweights.update_rules import DeltaRule, Gate, LinearRule, SumRule, WriteStrength
 from fastweights.update_rules.base import outer
 from pairwise import every_pair
+from random_problems import Case
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "add_a_gated_rule.py"
 BACKENDS = [name for name, status in backends().items() if status.available]

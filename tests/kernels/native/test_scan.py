@@ -10,12 +10,12 @@ import torch
 from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 
-from combinations import relative_error
 from fastweights import fast_weight_scan
 from fastweights.kernels.native import library as native_library
 from fastweights.kernels.native import scan as kernel
 from fastweights.memory import chunked, native, recurrent
 from pairwise import pairs_first
+from random_problems import relative_error
 
 if (problem := native.unavailable()) is not None:
     pytest.skip(problem, allow_module_level=True)

@@ -7,11 +7,11 @@ import torch
 from operator_inputs import draw
 from torch import Tensor, nn
 
-from combinations import relative_error
 from fastweights import fast_weight_scan
 from fastweights.kernels.native import library as native_library
 from fastweights.kernels.native import step as native_step
 from fastweights.memory import native, recurrent
+from random_problems import relative_error
 
 if native.unavailable() is not None or native_step._step is None:
     pytest.skip("there is no short way here", allow_module_level=True)

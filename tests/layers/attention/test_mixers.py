@@ -6,7 +6,6 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from combinations import relative_error
 from fastweights import (
     DecayedSumRule,
     FastWeightAttention,
@@ -20,6 +19,7 @@ from fastweights import (
     ShortConvolution,
 )
 from fastweights.memory import FastWeightState, boundaries_of
+from random_problems import relative_error
 
 pytest.importorskip("transformers")
 

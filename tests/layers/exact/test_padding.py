@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from combinations import CHOICES, Combination, relative_error
+from combinations import CHOICES, Combination
 from fastweights.layers import FastWeightAttention, FastWeightCrossAttention, SoftmaxAttention
 from fastweights.memory import FastWeightState
 from pairwise import pairs_first
+from random_problems import relative_error
 
 NOTHING = math.nan
 
