@@ -2,7 +2,7 @@
 
 from fastweights.layers.attention.cross import FastWeightCrossAttention
 from fastweights.layers.attention.fast_weight import FastWeightAttention
-from fastweights.layers.attention.output_gate import GatedNorm, GateThenNorm, OutputGate
+from fastweights.layers.attention.output_gate import OUTPUT_GATES, GatedNorm, GateThenNorm, OutputGate
 from fastweights.layers.attention.short_convolution import ShortConvolution
 from fastweights.layers.attention.softmax import KeyValueState, SoftmaxAttention
 from fastweights.layers.attention.softmax_cross import SoftmaxCrossAttention
@@ -12,6 +12,7 @@ from fastweights.layers.feed_forward import FeedForward
 from fastweights.layers.positions import SinusoidalPositions
 
 __all__ = [
+    "OUTPUT_GATES",
     "Block",
     "DecoderBlock",
     "FastWeightAttention",

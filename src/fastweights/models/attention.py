@@ -11,8 +11,11 @@ from typing_extensions import override
 from fastweights.config import Registries
 from fastweights.feature_maps import DPFP, FEATURE_MAPS, FeatureMap
 from fastweights.layers import (
+    OUTPUT_GATES,
     FastWeightAttention,
     FastWeightCrossAttention,
+    OutputGate,
+    ShortConvolution,
     SoftmaxAttention,
     SoftmaxCrossAttention,
 )
@@ -35,7 +38,7 @@ class AttentionConfig(ABC):
 
 @dataclass(frozen=True)
 class FastWeightAttentionConfig(AttentionConfig):
-    """A fast-weight memory: map, rule and normalisations.
+    """A fast-weight memory: map, rule and normalisations, and the parts that later models add.
 
     Reads are scaled by 1/√d_key as in the published language models, or by `read_scale` if it is given: with attention
     normalisation reads are averages, and nothing has to be scaled.
@@ -47,10 +50,23 @@ class FastWeightAttentionConfig(AttentionConfig):
     attention_normalisation: AttentionNormalisation | None = None
     backend: str = "auto"
     read_scale: float | None = None
+    convolution: ShortConvolution | None = None
+    output_gate: OutputGate | None = None
 
     @override
     def build(self, model_dim: int, num_heads: int, role: Role = "decoder") -> nn.Module:
-        layer = FastWeightCrossAttention if role == "cross" else partial(FastWeightAttention, causal=role == "decoder")
+        if role != "decoder" and (self.convolution is not None or self.output_gate is not None):
+            raise ValueError(
+                f"attention: a short convolution or an output gate is for attention to the past, not for {role} "
+                "attention; possible: the decoder's self-attention"
+            )
+        own = partial(
+            FastWeightAttention,
+            causal=role == "decoder",
+            convolution=self.convolution,
+            output_gate=self.output_gate,
+        )
+        layer = FastWeightCrossAttention if role == "cross" else own
         return layer(
             model_dim,
             num_heads,
@@ -100,6 +116,7 @@ REGISTRIES: Registries = {
     FeatureMap: FEATURE_MAPS,
     UpdateRule: UPDATE_RULES,
     Decay: DECAYS,
+    OutputGate: OUTPUT_GATES,
     Normalisation: NORMALISATIONS,
     AttentionConfig: ATTENTIONS,
 }

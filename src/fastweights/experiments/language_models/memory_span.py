@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from fastweights.evaluation.perplexity import perplexity_of
 from fastweights.experiments.language_models.presets import is_unchanged, size_of
 from fastweights.experiments.records import Records
-from fastweights.reporting.style import BLACK, BLUE, VERMILION, Drawing, Series, draw
+from fastweights.reporting.style import BLACK, BLUE, GREEN, ORANGE, SKY, VERMILION, Drawing, Series, draw
 
 MemorySpan = Mapping[int, float]
 """Perplexity by words; the last one is the whole text."""
@@ -15,6 +15,9 @@ MemorySpan = Mapping[int, float]
 SERIES = {
     "linear-sum-nopos-carried": Series("Linear, sum rule", VERMILION, "o"),
     "linear-delta-nopos-carried": Series("Linear, delta rule", BLUE, "D"),
+    "linear-delta-centred-nopos-carried": Series("Linear, delta rule, centred L2", SKY, "^"),
+    "linear-gated-nopos-carried": Series("Linear, gated delta rule", ORANGE, "v"),
+    "linear-gated-centred-nopos-carried": Series("Linear, gated delta rule, centred L2", GREEN, "P"),
     "transformer-xl": Series("Transformer-XL", BLACK, "s"),
 }
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from fastweights.evaluation.perplexity import perplexity_of
 from fastweights.experiments.language_models.presets import is_unchanged
 from fastweights.experiments.records import Records
+from fastweights.runs.record import Record
 
 
 @dataclass(frozen=True)
@@ -58,9 +59,13 @@ def perplexities(records: Records) -> Perplexities:
     for run, record in records.items():
         if is_unchanged(run) and run.task.is_measured(record.result):
             size, _, name = run.preset.partition("-")
-            losses = (record.result[split]["loss"] for split in ("valid", "test"))
-            found.setdefault(size, {})[name] = Perplexity.of_losses(*losses)
+            found.setdefault(size, {})[name] = measured(record)
     return Perplexities(found)
+
+
+def measured(record: Record) -> Perplexity:
+    """What a measured model reached."""
+    return Perplexity.of_losses(*(record.result[split]["loss"] for split in ("valid", "test")))
 
 
 PAPER = Perplexities(

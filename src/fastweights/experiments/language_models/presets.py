@@ -1,7 +1,9 @@
 """The language models of Tables 2-5 by name: a size and a model; `--set` changes anything about them.
 
 `small-linear-delta` is the small configuration with ELU+1 and the delta rule. `-attnnorm` adds attention normalisation,
-`-nopos` drops the positions, `-carried` keeps the memory from one segment to the next.
+`-nopos` drops the positions, `-carried` keeps the memory from one segment to the next. `-l2`, `-centred` and `-step`
+(NLMS) stand for other normalisations of a write, `-gated` for the gated delta rule; `gated-delta` and `kimi-delta` are
+these models as they were published, without positions, with `-conv` and without their convolution and output gate.
 """
 
 from collections.abc import Callable
@@ -14,8 +16,9 @@ from fastweights.experiments.language_models.config import LanguageModellingConf
 from fastweights.experiments.language_models.task import LanguageModelTask
 from fastweights.experiments.options import DataOptions
 from fastweights.experiments.records import Records
-from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap
-from fastweights.memory import AttentionNormalisation, NoNormalisation
+from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Identity, SiLU
+from fastweights.layers import GatedNorm, ShortConvolution
+from fastweights.memory import AttentionNormalisation, CentredL2, L2Normalisation, NoNormalisation
 from fastweights.models.attention import (
     AttentionConfig,
     FastWeightAttentionConfig,
@@ -26,7 +29,7 @@ from fastweights.models.language_model import LanguageModelConfig
 from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run
 from fastweights.training.task import Task
-from fastweights.update_rules import DeltaRule, SumRule
+from fastweights.update_rules import DeltaRule, GatedDeltaRule, KimiDeltaRule, NormalisedStep, SumRule, UpdateRule
 
 DATASETS = {"cpu": "wikitext-2", "small": "wikitext-103", "medium": "wikitext-103"}
 """The text on which the models of each size are trained for the tables."""
@@ -86,6 +89,32 @@ def _delta(
     return FastWeightAttentionConfig(feature_map, DeltaRule(), attention_normalisation=attention_normalisation)
 
 
+WRITES: dict[str, FastWeightAttentionConfig] = {
+    "delta-l2": FastWeightAttentionConfig(normalisation=L2Normalisation()),
+    "delta-centred": FastWeightAttentionConfig(normalisation=CentredL2()),
+    "delta-step": FastWeightAttentionConfig(update_rule=NormalisedStep()),
+    "gated": FastWeightAttentionConfig(update_rule=GatedDeltaRule()),
+    "gated-centred": FastWeightAttentionConfig(update_rule=GatedDeltaRule(), normalisation=CentredL2()),
+}
+"""Ways to write that the paper does not have, for any map."""
+
+
+def _published(rule: UpdateRule, gate: GatedNorm) -> tuple[FastWeightAttentionConfig, FastWeightAttentionConfig]:
+    """A successor without its convolution and output gate, and with them; the convolution ends with SiLU itself."""
+    plain = FastWeightAttentionConfig(SiLU(), rule, L2Normalisation())
+    return plain, replace(plain, feature_map=Identity(), convolution=ShortConvolution(), output_gate=gate)
+
+
+_GATED = _published(GatedDeltaRule(), GatedNorm())
+_KIMI = _published(KimiDeltaRule(), GatedNorm(activation="sigmoid", rank="head"))
+SUCCESSORS: dict[str, FastWeightAttentionConfig] = {
+    "gated-delta": _GATED[0],
+    "gated-delta-conv": _GATED[1],
+    "kimi-delta": _KIMI[0],
+    "kimi-delta-conv": _KIMI[1],
+}
+
+
 def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
     """Every model of the tables: its attention, whether it has positions, and whether its memory is carried on."""
     assert isinstance(size.task, LanguageModellingConfig)
@@ -94,7 +123,7 @@ def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
     # The Performer of Table 2 has as many features as keys have components, that of Table 5 twice as many.
     performer, wide = Favor(num_features=key_dim // 2), Favor(num_features=key_dim)
     normalised = AttentionNormalisation()
-    return {
+    models: dict[str, tuple[AttentionConfig, bool, bool]] = {
         "transformer": (SoftmaxAttentionConfig(), True, False),
         "transformer-xl": (RelativeAttentionConfig(size.task.segment_length), False, True),
         "linear-sum": (_sum(linear), True, False),
@@ -110,8 +139,16 @@ def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
         "performer-wide-delta": (_delta(wide), True, False),
         "dpfp-sum": (_sum(dpfp), True, False),
         "dpfp-delta": (_delta(dpfp), True, False),
+        "dpfp-delta-nopos": (_delta(dpfp), False, False),
         "dpfp-delta-nopos-carried": (_delta(dpfp), False, True),
     }
+    for name, attention in {
+        **{f"linear-{name}-nopos": replace(base, feature_map=linear) for name, base in WRITES.items()},
+        **{f"dpfp-{name}-nopos": replace(base, feature_map=dpfp) for name, base in WRITES.items()},
+        **SUCCESSORS,
+    }.items():
+        models |= {name: (attention, False, False), f"{name}-carried": (attention, False, True)}
+    return models
 
 
 def _presets() -> dict[str, Run]:

@@ -16,6 +16,9 @@ TABLE = PaperTable(
     {
         ("Linear", "sum"): "linear-sum-nopos-carried",
         ("Linear", "delta"): "linear-delta-nopos-carried",
+        ("Linear, centred L2", "delta"): "linear-delta-centred-nopos-carried",
+        ("Linear", "gated delta"): "linear-gated-nopos-carried",
+        ("Linear, centred L2", "gated delta"): "linear-gated-centred-nopos-carried",
         ("Transformer-XL", "–"): "transformer-xl",
     },
     ("medium",),

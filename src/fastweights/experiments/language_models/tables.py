@@ -1,5 +1,6 @@
 """What Tables 2-5 have in common: models by name, their runs, and perplexities beside those of the paper."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fastweights.data.text.corpus import PUBLIC, open_corpus
@@ -15,6 +16,18 @@ SHOWN_SIZES = {
     "medium": "medium, WikiText-103",
     "cpu": "cpu, WikiText-2",
 }
+
+
+def on_text(presets: Sequence[str], options: ReproduceOptions) -> list[Run]:
+    """Presets for the text that tables of their size are about; another text is refused."""
+    expected = DATASETS[presets[0].partition("-")[0]]
+    corpus = open_corpus(options.data or expected)
+    if len(corpus.vocabulary) != PUBLIC[expected].vocabulary_size:
+        raise ValueError(
+            f"{options.data}: this text has {len(corpus.vocabulary):,} words; tables at scale {options.scale} are "
+            f"about {expected}, which has {PUBLIC[expected].vocabulary_size:,} (the tokenised one, not the raw)"
+        )
+    return [for_corpus(PRESETS[preset], corpus) for preset in presets]
 
 
 @dataclass(frozen=True)
@@ -36,15 +49,7 @@ class PaperTable:
         """The runs of the table on its text; another text is refused before any training."""
         if options.quick or options.seeds:
             raise ValueError("--quick and --seeds are for figures; tables have one seed and one length of training")
-        presets = self.presets(options.scale)
-        expected = DATASETS[presets[0].partition("-")[0]]
-        corpus = open_corpus(options.data or expected)
-        if len(corpus.vocabulary) != PUBLIC[expected].vocabulary_size:
-            raise ValueError(
-                f"{options.data}: this text has {len(corpus.vocabulary):,} words; tables at scale {options.scale} are "
-                f"about {expected}, which has {PUBLIC[expected].vocabulary_size:,} (the tokenised one, not the raw)"
-            )
-        return [for_corpus(PRESETS[preset], corpus) for preset in presets]
+        return on_text(self.presets(options.scale), options)
 
     def data(self, options: ReproduceOptions) -> str:
         """Where the text of the table is."""

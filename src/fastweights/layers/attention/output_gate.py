@@ -53,6 +53,9 @@ class GateThenNorm(OutputGate):
         return _GateThenNorm(self, linear(model_dim, num_heads * value_dim), num_heads * value_dim)
 
 
+OUTPUT_GATES: dict[str, type[OutputGate]] = {"norm-then-gate": GatedNorm, "gate-then-norm": GateThenNorm}
+
+
 class _NormThenGate(nn.Module):
     def __init__(self, choice: GatedNorm, gate: nn.Module, size: int) -> None:
         super().__init__()

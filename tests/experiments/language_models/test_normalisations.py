@@ -1,0 +1,57 @@
+"""The table of normalisations: every model with every seed, means and spread, and what is not one of its runs."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from fastweights.data.text.corpus import PUBLIC
+from fastweights.experiments.language_models import normalisations
+from fastweights.experiments.language_models.presets import PRESETS, for_text
+from fastweights.experiments.options import ReproduceOptions
+from fastweights.experiments.records import Records
+from fastweights.runs.record import Record
+from fastweights.training.run import Run
+
+
+def described(name: str, seed: int = 1) -> Run:
+    run = for_text(PRESETS[f"cpu-{name}"], PUBLIC["wikitext-2"].vocabulary_size, "digest")
+    return replace(run, training=replace(run.training, seed=seed))
+
+
+def record(valid: float, test: float) -> Record:
+    scores = {split: {"loss": math.log(x)} for split, x in (("valid", valid), ("test", test))}
+    return Record({}, {"seconds": 1.0, **scores}, {}, {})
+
+
+def test_every_model_is_run_with_every_seed_the_first_seed_first(text: Path) -> None:
+    runs = normalisations.runs(ReproduceOptions(data=str(text)))
+    assert len(set(runs)) == len(runs) == 2 * 4 * 2 * 3
+    assert [run.training.seed for run in runs] == [1] * 16 + [2] * 16 + [3] * 16
+    assert len(normalisations.runs(ReproduceOptions(data=str(text), seeds=(5,)))) == 16
+    with pytest.raises(ValueError, match="--quick is for figures"):
+        normalisations.runs(ReproduceOptions(data=str(text), quick=True))
+    with pytest.raises(ValueError, match="scale: normalisations are compared at the size for CPUs"):
+        normalisations.runs(ReproduceOptions(data=str(text), scale="paper"))
+
+
+def test_the_table_shows_means_spread_and_the_price_of_carrying() -> None:
+    records: Records = {
+        described("linear-delta-centred-nopos", 1): record(201.0, 184.0),
+        described("linear-delta-centred-nopos", 3): record(203.0, 186.0),
+        described("linear-delta-centred-nopos-carried", 1): record(202.0, 222.0),
+        # Another learning rate, and a model of another table: neither is counted.
+        replace(
+            (other := described("linear-delta-nopos")), training=replace(other.training, learning_rate=0.5)
+        ): record(9.0, 9.0),
+        described("linear-delta"): record(9.0, 9.0),
+    }
+    (table,) = normalisations.tables(records)
+    rows = {row[:2]: row[2:] for row in table.rows}
+    centred = ("202.0 ± 1.4", "185.0 ± 1.4", "202.0", "222.0", "+20.0 %", "1")
+    assert rows["ELU+1", "centred L2"] == centred
+    assert {row for key, row in rows.items() if key != ("ELU+1", "centred L2")} == {("–", "–", "–", "–", "–", "0")}
+    assert normalisations.coverage(records)[1] == 48
+    assert len(normalisations.coverage(records)[0]) == 3
+    assert normalisations.tables({})[0].markdown() == "(no runs yet)"
