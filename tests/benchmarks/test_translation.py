@@ -1,5 +1,6 @@
 """The benchmark of translators: every model agrees with itself in float64 before it is timed."""
 
+import pytest
 import torch
 from benchmarks.record import SpeedRecord
 from benchmarks.tables import documents, translation
@@ -13,6 +14,7 @@ def record(**measured: Json) -> SpeedRecord:
     return SpeedRecord("full", "", "", {}, {f"translation-{kind} threads1": value for kind, value in measured.items()})
 
 
+@pytest.mark.slow
 def test_every_model_agrees_and_is_timed() -> None:
     measured = TranslationTrainingMeasurement(torch.get_num_threads(), 0.001, FEW).run()
     assert not measured["refused"], measured["errors"]

@@ -31,6 +31,8 @@ CHOICES = {
     "softmax": SoftmaxAttentionConfig(),
     "transformer-xl": RelativeAttentionConfig(memory_length=64),
 }
+TELLING = ("delta", "performer", "softmax", "transformer-xl")
+"""Each has a state of another kind; the others are for the slow tests."""
 GREEDY: dict[str, Any] = {"max_new_tokens": 12, "do_sample": False}
 
 
@@ -61,7 +63,13 @@ def assert_same(found: tuple[Tensor, Tensor], expected: tuple[Tensor, Tensor]) -
     assert_close(found[1], expected[1], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("choice", CHOICES.values(), ids=CHOICES)
+@pytest.mark.parametrize(
+    "choice",
+    [
+        pytest.param(choice, id=name, marks=[] if name in TELLING else pytest.mark.slow)
+        for name, choice in CHOICES.items()
+    ],
+)
 class TestEveryAttention:
     def test_logits_are_those_of_our_own_model(self, choice: AttentionConfig) -> None:
         model, tokens = example(choice)

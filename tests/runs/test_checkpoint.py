@@ -24,8 +24,6 @@ from fastweights.runs.checkpoint import (
     set_aside,
 )
 
-MUTATIONS = 1200
-
 
 def example(step: int, best: int | None = None) -> Checkpoint:
     generator = torch.Generator().manual_seed(step)
@@ -140,13 +138,14 @@ MUTATORS: list[Mutation] = [
 ]
 
 
-def test_every_mutation_is_noticed_and_the_one_before_is_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize("mutations", [300, pytest.param(1200, marks=pytest.mark.slow)])
+def test_every_mutation_is_noticed_and_the_one_before_is_used(tmp_path: Path, mutations: int) -> None:
     for step in (1, 2):
         save_checkpoint(tmp_path, example(step))
     damaged, untouched = checkpoint_path(tmp_path, 2), tmp_path / "untouched"
     shutil.copytree(damaged, untouched)
     chance = random.Random(0)
-    for number in range(MUTATIONS):
+    for number in range(mutations):
         mutate, name = MUTATORS[number % len(MUTATORS)], chance.choice([*FILES, "manifest.json"])
         mutate(damaged, name, chance)
         with pytest.raises(CheckpointError, match="step-000002"):

@@ -99,6 +99,7 @@ def test_a_second_process_is_refused_and_the_first_goes_on(tmp_path: Path) -> No
     assert first.returncode == 128 + signal.SIGINT
 
 
+@pytest.mark.slow
 def test_a_full_disk_leaves_the_last_good_checkpoint_and_one_line(tmp_path: Path) -> None:
     reference(tmp_path / "whole", TRAINING.steps)
     path = tmp_path / "run"

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from itertools import product
 from typing import Any
 
 import pytest
@@ -26,9 +27,13 @@ def inputs_of(decay: bool = True, steps: int = 150, lookups: bool = False) -> li
     return [x if decay or name != "decay" else None for name, x in tensors.items()] + [None] * (not lookups)
 
 
-@pytest.mark.parametrize("decay", [False, True])
-@pytest.mark.parametrize("lookups", [False, True])
-@pytest.mark.parametrize("steps", [0, 1, 150])
+@pytest.mark.parametrize(
+    ("decay", "lookups", "steps"),
+    [
+        pytest.param(*case, marks=[] if case in ((False, False, 0), (True, True, 150)) else pytest.mark.slow)
+        for case in product([False, True], [False, True], [0, 1, 150])
+    ],
+)
 def test_opcheck_passes(decay: bool, lookups: bool, steps: int) -> None:
     inputs = inputs_of(decay, steps, lookups)
     wanted = [None if x is None else x.clone().requires_grad_() for x in inputs]

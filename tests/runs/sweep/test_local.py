@@ -109,7 +109,14 @@ def kill_something(process: "subprocess.Popen[str]", dice: random.Random) -> str
     return None
 
 
-@pytest.mark.parametrize(("kills", "steps", "count"), [(2, 200, 4), pytest.param(20, 1000, 10, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("kills", "steps", "count"),
+    [
+        (1, 200, 2),
+        pytest.param(2, 200, 4, marks=pytest.mark.slow),
+        pytest.param(20, 1000, 10, marks=pytest.mark.slow),
+    ],
+)
 def test_killed_at_random_moments_a_sweep_ends_with_the_same_records(
     tmp_path: Path, kills: int, steps: int, count: int
 ) -> None:
