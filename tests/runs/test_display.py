@@ -2,6 +2,7 @@
 
 import io
 import math
+import time
 from dataclasses import replace
 
 import pytest
@@ -138,3 +139,15 @@ def test_a_quiet_display_shows_nothing(capsys: pytest.CaptureFixture[str]) -> No
 )
 def test_a_loss_has_the_digits_that_mean_something(loss: float, text: str) -> None:
     assert number(loss) == text
+
+
+def test_reading_shows_the_rate_and_the_time_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    output = io.StringIO()
+    show = Display(Console(file=output, width=200)).reads("book.txt")
+    show(1_000_000, 40_000_000)
+    assert not output.getvalue(), "what takes a moment only is not worth a line"
+    now[0] += 10.5
+    show(21_000_000, 40_000_000)
+    assert output.getvalue() == "book.txt: 52 %  2.0 MB/s  10 s left\n"

@@ -6,16 +6,12 @@ FOLDER/train.tsv  …                                                       the 
 FILE.tsv                                                                  cut 90 : 5 : 5
 """
 
-import gzip
-import lzma
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from fastweights.data.compressed import COMPRESSED, opened
 from fastweights.files import sha256_of
-
-COMPRESSED: dict[str, Callable[[Path], Any]] = {"": lambda path: path.open("rb"), ".gz": gzip.open, ".xz": lzma.open}
 
 TRAIN, VALID, TEST = "train", "val", "test"
 SPLIT_NAMES = {TRAIN: (TRAIN,), VALID: (VALID, "valid", "validation", "dev")}
@@ -167,16 +163,13 @@ def _is_in(name: str, language: str) -> bool:
 
 def _lines(path: Path) -> Iterator[str]:
     """The lines of a file without their ends; only a line feed ends one, as in every tool that made such files."""
-    ending = path.suffix if path.suffix in COMPRESSED else ""
     number = 0
     try:
-        with COMPRESSED[ending](path) as file:
-            for number, line in enumerate(file, start=1):
+        with opened(path) as (content, _):
+            for number, line in enumerate(content, start=1):
                 text = line.decode("utf-8-sig" if number == 1 else "utf-8")
                 yield text.rstrip("\r\n")
     except UnicodeDecodeError as error:
         raise ValueError(
             f"{path}: line {number} is not UTF-8 text (byte {error.object[error.start]:#04x}: {error.reason})"
         ) from error
-    except (gzip.BadGzipFile, lzma.LZMAError, EOFError) as error:
-        raise ValueError(f"{path}: not a readable {ending[1:]} file after line {number} ({error})") from error

@@ -86,6 +86,19 @@ class Display:
         """Show how far an evaluation is."""
         self._show(f"{done:,} of {total:,} {self.unit}s scored", last=False)
 
+    def reads(self, what: str) -> Callable[[int, int], None]:
+        """Something to tell how many bytes of how many have been read: shown with the rate and the time left."""
+        began = time.monotonic()
+        # Nothing is said about what takes a moment only.
+        self.printed = max(self.printed, began)
+
+        def show(done: int, total: int) -> None:
+            rate = done / max(time.monotonic() - began, 1e-9)
+            left = duration((total - done) / rate) if rate else "?"
+            self._show(f"{what}: {100 * done / total:.0f} %  {rate / 1e6:.1f} MB/s  {left} left", last=False)
+
+        return show
+
     def say(self, line: str) -> None:
         """Print one line that stays; as Text, because a path might look like markup."""
         self.console.print(Text(line), soft_wrap=True)

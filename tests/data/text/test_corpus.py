@@ -1,5 +1,7 @@
 """Corpora from folders and files, and the cache they are read from."""
 
+import gzip
+import lzma
 import os
 import shutil
 from pathlib import Path
@@ -154,3 +156,67 @@ def test_wikitext_2_has_the_known_counts(tmp_path: Path) -> None:
     corpus = open_corpus(WIKITEXT_2, Words(), tmp_path)
     assert (len(corpus.train), len(corpus.valid), len(corpus.test)) == PUBLIC["wikitext-2"].tokens
     assert len(corpus.vocabulary) == 33_278
+
+
+TEXTS = {"train": "a b c\na b\n" * 20, "valid": "a c\n", "test": "b c\n"}
+
+
+def compressed(content: str, ending: str) -> bytes:
+    return {"": bytes, ".gz": gzip.compress, ".xz": lzma.compress}[ending](content.encode())
+
+
+@pytest.mark.parametrize("ending", ["", ".gz", ".xz"])
+def test_compressed_texts_are_read_as_they_were(tmp_path: Path, ending: str) -> None:
+    for split, content in TEXTS.items():
+        (tmp_path / f"{split}.txt{ending}").write_bytes(compressed(content, ending))
+    corpus = open_corpus(tmp_path, cache=tmp_path / "cache")
+    assert corpus.vocabulary.symbols == ("<eos>", "a", "b", "c")
+    assert corpus.train.tolist() == [1, 2, 3, 0, 1, 2, 0] * 20
+    assert (corpus.valid.tolist(), corpus.test.tolist()) == ([1, 3, 0], [2, 3, 0])
+
+
+def test_shards_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
+    shards = {"train-001.txt.xz": "c d\n", "train-000.txt": "a b\n", "train-002.txt.gz": "a a\n"}
+    for name, content in {**shards, "valid.txt": "a\n", "test.txt": "b\n"}.items():
+        ending = Path(name).suffix.replace(".txt", "")
+        (tmp_path / name).write_bytes(compressed(content, ending))
+    corpus = open_corpus(tmp_path, cache=tmp_path / "cache")
+    words = [corpus.vocabulary.symbols[number] for number in corpus.train]
+    assert words == ["a", "b", "<eos>", "c", "d", "<eos>", "a", "a", "<eos>"]
+    (tmp_path / "train-001.txt.xz").write_bytes(compressed("c e\n", ".xz"))
+    assert open_corpus(tmp_path, cache=tmp_path / "cache").digest != corpus.digest
+    (tmp_path / "train.txt").write_text("a b\n")
+    with pytest.raises(ValueError, match=r"both train.txt and train-000.txt could be the train text"):
+        open_corpus(tmp_path, cache=tmp_path / "cache")
+
+
+def test_one_compressed_file_is_cut_as_the_plain_one(tmp_path: Path) -> None:
+    content = "".join(f"line {number % 7}\n" for number in range(200))
+    (tmp_path / "book.txt").write_text(content)
+    (tmp_path / "book.txt.xz").write_bytes(compressed(content, ".xz"))
+    plain, packed = (open_corpus(tmp_path / name, cache=tmp_path / "cache") for name in ("book.txt", "book.txt.xz"))
+    for split in ("train", "valid", "test"):
+        assert plain.split(split).tolist() == packed.split(split).tolist()
+
+
+def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
+    for split, content in TEXTS.items():
+        (tmp_path / f"{split}.txt.xz").write_bytes(compressed(content * 500, ".xz"))
+    whole = (tmp_path / "train.txt.xz").read_bytes()
+    for damaged in (whole[: len(whole) // 2], b"not compressed at all"):
+        (tmp_path / "train.txt.xz").write_bytes(damaged)
+        with pytest.raises(ValueError, match=r"train.txt.xz: not a readable xz file"):
+            open_corpus(tmp_path, cache=tmp_path / "cache")
+
+
+@pytest.mark.parametrize("splitter", [Words(), Characters(), BytePairs(257)], ids=str)
+def test_progress_ends_with_all_that_was_to_be_read(tmp_path: Path, splitter: Splitter) -> None:
+    for split, content in TEXTS.items():
+        (tmp_path / f"{split}.txt.gz").write_bytes(compressed(content, ".gz"))
+    seen: list[tuple[int, int]] = []
+    open_corpus(tmp_path, splitter, tmp_path / "cache", lambda done, total: seen.append((done, total)))
+    assert seen == sorted(seen)
+    assert seen[-1][0] == seen[-1][1]
+    again: list[tuple[int, int]] = []
+    open_corpus(tmp_path, splitter, tmp_path / "cache", lambda done, total: again.append((done, total)))
+    assert not again, "the cache is opened without reading the text"

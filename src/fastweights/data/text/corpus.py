@@ -1,4 +1,9 @@
-"""Text corpora: a WikiText folder, a plain text file, or WikiText by name, as three memory-mapped streams of tokens."""
+"""Text corpora: a folder of texts, a text file, or WikiText by name, as three memory-mapped streams of tokens.
+
+FOLDER/train.txt  valid.txt  test.txt              also .gz or .xz; or in WikiText's naming, wiki.train.tokens …
+FOLDER/train-000.txt  train-001.txt …              shards of a split, read in the order of their names
+FILE.txt                                           cut 90 : 5 : 5 at line ends
+"""
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
@@ -8,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fastweights.data.cache_folder import default_cache, write_folder
+from fastweights.data.compressed import COMPRESSED, OnBytes, text_lines
 from fastweights.data.text.cache import SPLITS, TokenArray, open_cache, write_cache
 from fastweights.data.text.tokenizers import Lines, Splitter, Vocabulary, Words
 from fastweights.files import new_folder, sha256_of
@@ -15,6 +21,7 @@ from fastweights.files import new_folder, sha256_of
 FILE_NAMES: dict[str, tuple[str, ...]] = {
     split: (f"{split}.txt", f"wiki.{split}.tokens", f"wiki.{split}.raw") for split in SPLITS
 }
+"""Each may end in .gz or .xz."""
 SHARES = {"train": 0.9, "valid": 0.95, "test": 1.0}
 """A single file is cut here: a line belongs to the first split whose share its start does not reach."""
 
@@ -55,20 +62,30 @@ class Corpus:
         return stream
 
 
-def open_corpus(source: str | Path, splitter: Splitter | None = None, cache: Path | None = None) -> Corpus:
+OnProgress = Callable[[int, int], None]
+"""Is told how many bytes of how many have been read; texts are read more than once."""
+
+
+def open_corpus(
+    source: str | Path,
+    splitter: Splitter | None = None,
+    cache: Path | None = None,
+    on_progress: OnProgress = lambda done, total: None,
+) -> Corpus:
     """The corpus in a folder or file, or one of `PUBLIC` by name; tokenised on first use, then opened from the cache.
 
-    A folder holds train, valid and test files in WikiText's naming; a single file is cut 90 : 5 : 5 at line ends.
+    Texts are read line by line, so that memory holds their vocabulary and little else.
     """
     splitter = Words() if splitter is None else splitter
     cache = default_cache() if cache is None else cache
     known = PUBLIC.get(str(source)) if not Path(source).exists() else None
     path = Path(source) if known is None else _download(str(source), known, cache)
-    texts, contents = _texts(path, splitter)
-    key = hashlib.sha256(repr((splitter, contents)).encode()).hexdigest()[:24]
+    files = _files(path)
+    key = hashlib.sha256(repr((splitter, _contents(path, files))).encode()).hexdigest()[:24]
     folder = cache / key
     if not folder.exists():
-        texts = _with_content(path, splitter, texts)
+        reading = Reading(files, splitter, on_progress)
+        texts = _with_content(path, splitter, reading)
         write_folder(cache, key, lambda partial: _encode(partial, splitter, texts))
     vocabulary, streams = open_cache(folder)
     if known is not None and isinstance(splitter, Words):
@@ -81,19 +98,43 @@ def open_corpus(source: str | Path, splitter: Splitter | None = None, cache: Pat
     return Corpus(vocabulary, streams["train"], streams["valid"], streams["test"], key)
 
 
+class Reading:
+    """Reads the files of every split, and reports how far that is."""
+
+    def __init__(self, files: dict[str, list[Path]], splitter: Splitter, on_progress: OnProgress) -> None:
+        self.files, self.splitter, self.on_progress = files, splitter, on_progress
+        sizes = {split: sum(file.stat().st_size for file in parts) for split, parts in files.items()}
+        # Symbols are counted in the training text, after a splitter has learnt from it; then every text is encoded.
+        learns = type(splitter).fit is not Splitter.fit
+        looked_up = 0 if splitter.writes_anything else sizes["valid"] + sizes["test"]
+        self.total, self.done = (1 + learns) * sizes["train"] + sum(sizes.values()) + looked_up, 0
+
+    def texts(self, block: int | None = None) -> dict[str, Lines]:
+        """How to read each split; longer lines in blocks of so many characters."""
+        block = self.splitter.longest_block if block is None else block
+        files = [file for parts in self.files.values() for file in parts]
+        if len(set(files)) == 1:
+            return {split: partial(_read_share, files[0], block, split, self._read_more) for split in SPLITS}
+        return {split: partial(self._lines, parts, block) for split, parts in self.files.items()}
+
+    def _lines(self, parts: list[Path], block: int) -> Iterator[str]:
+        for file in parts:
+            yield from text_lines(file, block, self._read_more)
+
+    def _read_more(self, count: int) -> None:
+        self.done = min(self.done + count, self.total)
+        self.on_progress(self.done, self.total)
+
+
 def _encode(folder: Path, splitter: Splitter, texts: dict[str, Lines]) -> dict[str, Any]:
     """Encode the texts into an empty folder, and describe it."""
     return write_cache(folder, _vocabulary(splitter, texts), {split: lines() for split, lines in texts.items()})
 
 
-def _texts(path: Path, splitter: Splitter) -> tuple[dict[str, Lines], list[str]]:
-    """How to read every split, and digests that change when any of them does."""
-    block = splitter.longest_block
+def _files(path: Path) -> dict[str, list[Path]]:
+    """The files of every split; a single file holds all three."""
     if path.is_dir():
-        files = {split: _find(path, split) for split in SPLITS}
-        return {split: partial(_read, file, block) for split, file in files.items()}, [
-            sha256_of(file) for file in files.values()
-        ]
+        return {split: _find(path, split) for split in SPLITS}
     if not path.exists():
         raise ValueError(
             f"{path}: no such file or folder; possible: a folder with train.txt, valid.txt and test.txt, "
@@ -101,15 +142,19 @@ def _texts(path: Path, splitter: Splitter) -> tuple[dict[str, Lines], list[str]]
         )
     if not path.is_file():
         raise ValueError(f"{path}: neither a folder nor a file, so it may have no end")
-    return _shares(path, block), [str(SHARES), sha256_of(path)]
+    return {split: [path] for split in SPLITS}
 
 
-def _shares(path: Path, block: int) -> dict[str, Lines]:
-    return {split: partial(_read_share, path, block, split) for split in SPLITS}
+def _contents(path: Path, files: dict[str, list[Path]]) -> list[str]:
+    """Digests that change when any of the texts does, or the way it is compressed."""
+    if path.is_file():
+        return [str(SHARES), sha256_of(path)]
+    return [" ".join(sha256_of(file) for file in parts) for parts in files.values()]
 
 
-def _with_content(path: Path, splitter: Splitter, texts: dict[str, Lines]) -> dict[str, Lines]:
+def _with_content(path: Path, splitter: Splitter, reading: Reading) -> dict[str, Lines]:
     """The texts, none of them empty; those of a file with very long lines in shorter blocks if they have to be."""
+    texts = reading.texts()
     empty, reason = _first_empty(texts), ""
     if empty is not None and path.is_file():
         reason = "; the file is too short"
@@ -117,7 +162,7 @@ def _with_content(path: Path, splitter: Splitter, texts: dict[str, Lines]) -> di
             reason = "; a file is cut at line ends, this has too few"
         # Blocks of so many characters have fewer bytes than a split, even where each character is four.
         elif block := min(path.stat().st_size // 100, splitter.longest_block):
-            texts = _shares(path, block)
+            texts = reading.texts(block)
             empty = _first_empty(texts)
     if empty is not None:
         raise ValueError(f"{path}: the {empty} text is empty{reason}")
@@ -137,34 +182,32 @@ def _vocabulary(splitter: Splitter, texts: dict[str, Lines]) -> Vocabulary:
     return vocabulary if known else vocabulary.with_unknown()
 
 
-def _find(folder: Path, split: str) -> Path:
-    for name in FILE_NAMES[split]:
-        if (folder / name).is_file():
-            return folder / name
-    found = sorted(file.name for file in folder.iterdir())[:8]
+def _find(folder: Path, split: str) -> list[Path]:
+    """The one file of a split, or its shards."""
+    there = {file.name: file for file in sorted(folder.iterdir()) if file.is_file()}
+    endings = tuple(f".txt{ending}" for ending in COMPRESSED)
+    shards = [file for name, file in there.items() if name.startswith(f"{split}-") and name.endswith(endings)]
+    whole = [there[name + end] for name in FILE_NAMES[split] for end in COMPRESSED if name + end in there]
+    if shards and whole:
+        raise ValueError(
+            f"{folder}: both {whole[0].name} and {shards[0].name} could be the {split} text; keep the whole file or "
+            "its shards"
+        )
+    if shards or whole:
+        return shards or whole[:1]
     raise ValueError(
-        f"{folder}: there is no {split} text; expected one of {', '.join(FILE_NAMES[split])}, "
-        f"found {', '.join(found) or 'nothing'}"
+        f"{folder}: there is no {split} text; expected one of {', '.join(FILE_NAMES[split])} or shards {split}-*.txt, "
+        f"also .gz or .xz, found {', '.join(list(there)[:8]) or 'nothing'}"
     )
 
 
-def _read(path: Path, block: int) -> Iterator[str]:
-    """The lines of a file; longer ones in blocks."""
-    try:
-        with path.open(encoding="utf-8-sig") as file:
-            while line := file.readline(block):
-                yield line
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text (byte {error.object[error.start]:#04x}: {error.reason})") from error
-
-
-def _read_share(path: Path, block: int, split: str) -> Iterator[str]:
+def _read_share(path: Path, block: int, split: str, on_bytes: OnBytes) -> Iterator[str]:
     """The lines of one split of a file that holds all three."""
     # Not the size of the file: line ends may be two bytes there, and are one here.
-    size, position = sum(len(line.encode()) for line in _read(path, block)), 0
+    size, position = sum(len(line.encode()) for line in text_lines(path, block)), 0
     bounds = [0.0, *SHARES.values()]
     place = SPLITS.index(split)
-    for line in _read(path, block):
+    for line in text_lines(path, block, on_bytes):
         if bounds[place] <= position / size < bounds[place + 1]:
             yield line
         position += len(line.encode())

@@ -26,6 +26,7 @@ from fastweights.models.attention import (
     SoftmaxAttentionConfig,
 )
 from fastweights.models.language_model import LanguageModelConfig
+from fastweights.runs.display import Display
 from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run
 from fastweights.training.task import Task
@@ -173,7 +174,9 @@ def on_data(run: Run, options: DataOptions) -> tuple[Run, Callable[[Run], Task[A
     """A preset for the text that a user names, and what makes the task of this run."""
     if options.source is not None or options.target is not None:
         raise ValueError("source and target: a language model reads one language; they are for translators")
-    corpus = open_corpus(options.data, _splitter(options.tokens or "words", options.vocabulary_size), options.cache)
+    splitter, display = _splitter(options.tokens or "words", options.vocabulary_size), Display.on_terminal()
+    with display.shown():
+        corpus = open_corpus(options.data, splitter, options.cache, display.reads(f"{options.data}: reading the text"))
 
     def task(run: Run) -> Task[Any]:
         assert isinstance(run.task, LanguageModellingConfig)
