@@ -1,5 +1,6 @@
 """`fastweights evaluate`: the perplexity of a trained model, in every context, kept in the folder of the run."""
 
+import gzip
 import json
 import math
 from dataclasses import replace
@@ -7,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from fastweights.cli.evaluate import evaluate
 from fastweights.cli.train import train
 from fastweights.data.text.corpus import open_corpus
 from fastweights.evaluation.perplexity import Score
 from fastweights.experiments.language_models import evaluate as family
-from fastweights.experiments.language_models.saved import vocabulary_of
+from fastweights.experiments.language_models.saved import load_language_model, vocabulary_of
 from fastweights.experiments.options import EvaluateOptions
 from tiny_language_model import TINY
 from tiny_language_model import train_options as options
@@ -87,11 +89,54 @@ def test_what_an_evaluation_cannot_mean_is_refused(text: Path, change: dict[str,
     assert not (text.parent / "run" / "evaluations.jsonl").exists()
 
 
-def test_a_run_on_another_text_is_not_evaluated(text: Path) -> None:
+def test_a_text_that_has_changed_is_not_the_one_of_the_run(text: Path) -> None:
+    train(options(text))
+    text.write_text("something else entirely\n" * 60)
+    with pytest.raises(ValueError, match=r"trained on another text than .*book.txt is now"):
+        evaluate(asked(text))
+
+
+def test_another_text_is_measured_in_the_vocabulary_of_the_run(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    # A word that only the test text has makes the vocabulary one with <unk>.
+    text.write_text(text.read_text() + "the end\n" * 4)
     train(options(text))
     other = text.with_name("other.txt")
-    other.write_text("something else entirely\n" * 60)
-    with pytest.raises(ValueError, match="trained on another text"):
+    other.write_text("the cat sat\nzebra ran\n")
+    evaluate(asked(text, data=str(other), context="segments", length=4))
+    line = json.loads((text.parent / "run" / "evaluations.jsonl").read_text())
+    assert (line["text"], line["unknown"], line["tokens"]) == (str(other), 1 / 7, 6)
+    assert "of which 14.29 % are unknown words, perplexity" in capsys.readouterr().out
+    # The same, token by token: segments of four start with an empty memory.
+    model, _, _ = load_language_model(text.parent / "run")
+    numbers = vocabulary_of(text.parent / "run").numbers
+    words = ["the", "cat", "sat", "<eos>", "<unk>", "ran", "<eos>"]
+    ids = torch.tensor([numbers[word] for word in words])
+    losses = []
+    for start in (0, 4):
+        piece = ids[start : start + 5][None]
+        losses += model.losses(model(piece[:, :-1])[0], piece[:, 1:]).flatten().tolist()
+    assert line["loss"] == pytest.approx(sum(losses) / 6, rel=1e-5)
+
+
+def test_another_text_may_be_a_folder_compressed(text: Path) -> None:
+    train(options(text))
+    folder = text.with_name("folder")
+    folder.mkdir()
+    for split, content in {"train": "a dog\n", "valid": "the cat\n", "test": "the mat\na dog ran\n"}.items():
+        (folder / f"{split}.txt.gz").write_bytes(gzip.compress(content.encode()))
+    evaluate(asked(text, data=str(folder)))
+    line = json.loads((text.parent / "run" / "evaluations.jsonl").read_text())
+    assert (line["unknown"], line["tokens"]) == (0.0, 6)
+
+
+def test_unknown_words_without_a_symbol_for_them_are_named(text: Path) -> None:
+    train(options(text))
+    other = text.with_name("other.txt")
+    other.write_text("the cat met a zebra\n")
+    with pytest.raises(ValueError, match=r"other.txt: 'met' is not one of the 12 words of the training text"):
+        evaluate(asked(text, data=str(other)))
+    other.write_text("\n")
+    with pytest.raises(ValueError, match=r"other.txt: a text of 1 words has nothing to predict"):
         evaluate(asked(text, data=str(other)))
 
 

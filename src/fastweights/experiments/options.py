@@ -75,7 +75,7 @@ class EvaluateOptions:
     """Translators: a source and a reference file of one's own instead of a split."""
     checkpoint: Literal["best", "newest"] = "best"
     data: str | None = None
-    """Where the text is now, if it was moved."""
+    """Where the text is now, if it was moved. Language models: or another text, a file or a folder with the split."""
     device: str = "auto"
     threads: int | None = None
     cache: Path | None = None

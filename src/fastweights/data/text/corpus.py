@@ -80,8 +80,8 @@ def open_corpus(
     cache = default_cache() if cache is None else cache
     known = PUBLIC.get(str(source)) if not Path(source).exists() else None
     path = Path(source) if known is None else _download(str(source), known, cache)
-    files = _files(path)
-    key = hashlib.sha256(repr((splitter, _contents(path, files))).encode()).hexdigest()[:24]
+    files = files_of(path)
+    key = _digest(path, files, splitter)
     folder = cache / key
     if not folder.exists():
         reading = Reading(files, splitter, on_progress)
@@ -96,6 +96,12 @@ def open_corpus(
                 "the text does not match the published WikiText counts"
             )
     return Corpus(vocabulary, streams["train"], streams["valid"], streams["test"], key)
+
+
+def digest_of(source: str | Path, splitter: Splitter) -> str:
+    """What the digest of a corpus on the disk would be; nothing is tokenised."""
+    path = Path(source)
+    return _digest(path, files_of(path), splitter)
 
 
 class Reading:
@@ -131,7 +137,7 @@ def _encode(folder: Path, splitter: Splitter, texts: dict[str, Lines]) -> dict[s
     return write_cache(folder, _vocabulary(splitter, texts), {split: lines() for split, lines in texts.items()})
 
 
-def _files(path: Path) -> dict[str, list[Path]]:
+def files_of(path: Path) -> dict[str, list[Path]]:
     """The files of every split; a single file holds all three."""
     if path.is_dir():
         return {split: _find(path, split) for split in SPLITS}
@@ -145,11 +151,13 @@ def _files(path: Path) -> dict[str, list[Path]]:
     return {split: [path] for split in SPLITS}
 
 
-def _contents(path: Path, files: dict[str, list[Path]]) -> list[str]:
-    """Digests that change when any of the texts does, or the way it is compressed."""
+def _digest(path: Path, files: dict[str, list[Path]], splitter: Splitter) -> str:
+    """Changes when any of the texts does, the way it is compressed, or the way it is split."""
     if path.is_file():
-        return [str(SHARES), sha256_of(path)]
-    return [" ".join(sha256_of(file) for file in parts) for parts in files.values()]
+        contents = [str(SHARES), sha256_of(path)]
+    else:
+        contents = [" ".join(sha256_of(file) for file in parts) for parts in files.values()]
+    return hashlib.sha256(repr((splitter, contents)).encode()).hexdigest()[:24]
 
 
 def _with_content(path: Path, splitter: Splitter, reading: Reading) -> dict[str, Lines]:

@@ -1,13 +1,17 @@
-"""Measuring a trained language model on a split of its text, as `fastweights evaluate` does."""
+"""Measuring a trained language model on a split of its text or on another text, as `fastweights evaluate` does."""
 
 import math
+from pathlib import Path
 
-from fastweights.data.text.corpus import Corpus, open_corpus
+from fastweights.data.text.cache import TokenArray
+from fastweights.data.text.corpus import digest_of, open_corpus
+from fastweights.data.text.held_out import read_held_out
+from fastweights.data.text.tokenizers import Vocabulary
 from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import CarriedState, Context, IndependentSegments, Score, SlidingWindow
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.saved import load_language_model, vocabulary_of
-from fastweights.experiments.load import source_of
+from fastweights.experiments.load import read_run, source_of
 from fastweights.experiments.options import EvaluateOptions
 from fastweights.files import Json
 from fastweights.runs.display import Display
@@ -21,20 +25,26 @@ def evaluate(options: EvaluateOptions, display: Display) -> Json:
     options.refuse(ONLY_FOR_TRANSLATORS, "a language model")
     if options.split not in ("valid", "test"):
         raise ValueError(f"split: expected valid or test, got {options.split!r}")
+    if options.limit is not None and options.limit < 2:
+        raise ValueError(f"limit: expected at least 2 tokens, got {options.limit}")
     vocabulary = vocabulary_of(options.run)
-    corpus = open_corpus(options.data or source_of(options.run), vocabulary.splitter, options.cache)
-    display.shows(vocabulary.splitter.unit, lambda loss: {})
+    unit, unknown = vocabulary.splitter.unit, None
+    display.shows(unit, lambda loss: {})
     with display.shown():
-        score, step = score_of(options, corpus, display)
+        tokens, unknown = tokens_of(options, vocabulary)
+        score, step = score_of(options, tokens, display)
     if not math.isfinite(score.loss):
         raise FloatingPointError(f"{options.run}: the loss on the {options.split} text is {score.loss}")
     limited = f", first {options.limit} tokens only" if options.limit else ""
+    text = options.split if unknown is None else f"{options.data}, of which {100 * unknown:.2f} % are unknown {unit}s,"
     display.say(
-        f"{options.run}: {options.split} perplexity {score.perplexity:.2f} per {vocabulary.splitter.unit} "
+        f"{options.run}: {text} perplexity {score.perplexity:.2f} per {unit} "
         f"({score.tokens} scored; {score.context}{limited}; checkpoint of step {step})"
     )
+    other = {} if unknown is None else {"text": options.data, "unknown": unknown}
     return {
         "split": options.split,
+        **other,
         "context": score.context + limited,
         "step": step,
         "tokens": score.tokens,
@@ -43,15 +53,26 @@ def evaluate(options: EvaluateOptions, display: Display) -> Json:
     }
 
 
-def score_of(options: EvaluateOptions, corpus: Corpus, display: Display) -> tuple[Score, int]:
-    """The score of a run's model on a split, and the step of the checkpoint that was used."""
-    if options.limit is not None and options.limit < 2:
-        raise ValueError(f"limit: expected at least 2 tokens, got {options.limit}")
-    model, task, checkpoint = load_language_model(options.run, options.checkpoint)
+def tokens_of(options: EvaluateOptions, vocabulary: Vocabulary) -> tuple[TokenArray, float | None]:
+    """The split of the run's own text; or of another one that `--data` names, with its share of unknown tokens."""
+    task = read_run(options.run).task
+    assert isinstance(task, LanguageModellingConfig)
+    source = options.data or source_of(options.run)
+    if options.data is not None and Path(source).exists() and digest_of(source, vocabulary.splitter) != task.text:
+        text = read_held_out(source, options.split, vocabulary)
+        return text.tokens[: options.limit], text.unknown
+    corpus = open_corpus(source, vocabulary.splitter, options.cache)
     if task.text != corpus.digest:
-        raise ValueError(f"{options.run}: trained on another text, or on the same one split in another way")
+        raise ValueError(
+            f"{options.run}: trained on another text than {source} is now; give one as --data, the same or another"
+        )
+    return corpus.split(options.split)[: options.limit], None
+
+
+def score_of(options: EvaluateOptions, tokens: TokenArray, display: Display) -> tuple[Score, int]:
+    """The score of a run's model on some tokens, and the step of the checkpoint that was used."""
+    model, task, checkpoint = load_language_model(options.run, options.checkpoint)
     device = Processes.device_named(options.device)
-    tokens = corpus.split(options.split)[: options.limit]
     context = context_of(options, task)
     score = perplexity.evaluate(model.to(device), tokens, context, device=device, on_progress=display.count)
     assert score is not None
