@@ -43,6 +43,7 @@ ELSEWHERE = {
     "hf/configuration.py": "hf/test_loading.py",
     "hf/strict.py": "hf/test_loading.py",
     "hf/translation_cache.py": "hf/test_seq2seq_lm.py",
+    "data/hub.py": "data/text/test_corpus.py",
     "data/text/held_out.py": "cli/test_evaluate.py",
     "data/cache_folder.py": "data/text/test_cache.py",
     "data/translation_download.py": "data/test_translation.py",

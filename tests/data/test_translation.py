@@ -131,7 +131,7 @@ def wmt14(counts: dict[str, int]) -> object:
 def test_wmt14_is_fetched_once_and_counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     loaders = [wmt14({"train": 5, "validation": 3000, "test": 3003})]
-    monkeypatch.setattr(translation_download, "_load_dataset", lambda name: loaders.pop())
+    monkeypatch.setattr(translation_download, "dataset_loader", lambda name: loaders.pop())
     corpus = open_translation("wmt14", EN_DE, SMALL, tmp_path / "cache")
     assert {name: len(pairs) for name, pairs in corpus.splits.items()} == {"train": 5, "val": 3000, "test": 3003}
     assert corpus.lines("val")[0][7] == "en 7"
@@ -142,7 +142,7 @@ def test_wmt14_is_fetched_once_and_counted(tmp_path: Path, monkeypatch: pytest.M
 def test_another_corpus_under_the_name_of_wmt14_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     loader = wmt14({"train": 5, "validation": 3, "test": 3})
-    monkeypatch.setattr(translation_download, "_load_dataset", lambda name: loader)
+    monkeypatch.setattr(translation_download, "dataset_loader", lambda name: loader)
     with pytest.raises(ValueError, match="this is another corpus"):
         open_translation("wmt14", EN_DE, SMALL, tmp_path / "cache")
     with pytest.raises(ValueError, match="it is not there in en-fr; possible: de-en"):

@@ -3,23 +3,33 @@
 import signal
 import sys
 from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import OmitArgPrefixes, UseAppendAction
+from tyro.conf import OmitArgPrefixes, UseAppendAction, arg
 
 from fastweights.cli.results import results_folder, set_threads
 from fastweights.experiments.options import DataOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from fastweights.training.run import Run
+    from fastweights.training.task import Task
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainOptions(DataOptions):
     """Train a language model or a translator. Run the same command again to resume a run that was stopped."""
 
-    preset: str
-    """Model and recipe, such as cpu-linear-delta or translation-cpu-dpfp2; an unknown name tells which there are."""
     out: Path
     """Folder of the run."""
+    preset: str | None = None
+    """Model and recipe, such as cpu-linear-delta or translation-cpu-dpfp2; an unknown name tells which there are."""
+    weights_of: Annotated[Path | None, arg(name="from")] = None
+    """Instead of a preset: the folder of a language model's run, to go on with its weights and its recipe."""
     set: tuple[str, ...] = ()
     """Changes to the preset as FIELD=VALUE: training.steps=200, model.attention.feature_map.nu=2."""
     when_not_finite: Literal["stop", "skip"] = "stop"
@@ -35,7 +45,7 @@ class TrainOptions(DataOptions):
 
 def train(options: OmitArgPrefixes[UseAppendAction[TrainOptions]]) -> None:
     """Train a language model or a translator. Run the same command again to resume a run that was stopped."""
-    from fastweights.experiments.families import codec, preset_named
+    from fastweights.experiments.families import codec
     from fastweights.runs.display import Display
     from fastweights.runs.record import check_results_folder, write_record
     from fastweights.training.config import CheckpointPolicy
@@ -45,12 +55,12 @@ def train(options: OmitArgPrefixes[UseAppendAction[TrainOptions]]) -> None:
     set_threads(options.threads)
     results = results_folder(options.results)
     check_results_folder(results)
-    start, family = preset_named(options.preset)  # a mistake here should not cost the time to read the text
+    prepare = _start(options)  # a mistake here should not cost the time to read the text
     policy = CheckpointPolicy(
         options.save_every_steps, options.save_every_seconds, when_not_finite=options.when_not_finite
     )
     with Processes.join(options.device) as processes:
-        prepared, make_task = family.on_data(start, options)
+        prepared, make_task = prepare()
         run = codec().changed(prepared, options.set)
         task = make_task(run)
         display = Display.on_terminal(quiet=not processes.first).shows(task.unit, task.shown, task.shown_validation)
@@ -71,3 +81,20 @@ def train(options: OmitArgPrefixes[UseAppendAction[TrainOptions]]) -> None:
         number = signal.Signals(ending.signal or signal.SIGTERM)
         display.say(f"{options.out}: stopped by {number.name} after step {ending.progress.step}, all of it saved")
         sys.exit(128 + number)
+
+
+def _start(options: TrainOptions) -> "Callable[[], tuple[Run, Callable[[Run], Task[Any]]]]":
+    """What gives the run and makes its task: a preset on the data, or a run that goes on."""
+    from fastweights.experiments.families import family_of, preset_named
+    from fastweights.experiments.load import read_run
+
+    if (options.preset is None) == (options.weights_of is None):
+        raise ValueError("preset: expected either a preset or, with --from, a run to go on from")
+    if options.preset is not None:
+        start, family = preset_named(options.preset)
+        return lambda: family.on_data(start, options)
+    assert options.weights_of is not None
+    path, module = options.weights_of, f"{family_of(read_run(options.weights_of).task)}.continued"
+    if find_spec(module) is None:
+        raise ValueError(f"{path}: runs of this task do not go on in another; possible: those of language models")
+    return lambda: import_module(module).continue_from(path, options)

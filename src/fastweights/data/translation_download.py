@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fastweights.data.cache_folder import checked_folder, write_folder
+from fastweights.data.hub import dataset_loader
 from fastweights.data.translation_files import TEST, TRAIN, VALID, Languages
 
 THEIR_NAMES = {TRAIN: "train", VALID: "validation", TEST: "test"}
@@ -36,7 +37,7 @@ def download(name: str, languages: Languages, cache: Path) -> Path:
         raise ValueError(f"{name}: it is not there in {languages}; possible: {possible}, in either direction")
     folder = cache / f"{name}-{part}"
     if not folder.exists():
-        load = _load_dataset(name)
+        load = dataset_loader(name)
         write_folder(cache, folder.name, lambda partial: _fetch(partial, load, corpus, part, languages))
     with checked_folder(folder) as manifest:
         counts = (manifest["pairs"][VALID], manifest["pairs"][TEST])
@@ -65,15 +66,3 @@ def _fetch(
                     for language, text in texts.items():
                         files[language].write(f"{text}\n".encode())
     return {"pairs": counts}
-
-
-def _load_dataset(name: str) -> Callable[..., Any]:
-    try:
-        from datasets import load_dataset
-    except ImportError as error:
-        raise ValueError(
-            f"{name}: downloading it needs the datasets package (pip install 'fastweights[data]'); "
-            "or give the folder that holds its files"
-        ) from error
-    found: Callable[..., Any] = load_dataset
-    return found

@@ -144,7 +144,7 @@ def test_a_public_corpus_is_fetched_once_and_counted(tmp_path: Path, monkeypatch
         return [{"text": ""}, {"text": f" = {split} = \n"}]
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("fastweights.data.text.corpus._load_dataset", lambda name: load)
+    monkeypatch.setattr("fastweights.data.text.corpus.dataset_loader", lambda name: load)
     with pytest.raises(ValueError, match="the text does not match the published WikiText counts"):
         open_corpus("wikitext-2", cache=tmp_path / "cache")
     assert (tmp_path / "cache" / "wikitext-2" / "valid.txt").read_text() == "\n = validation = \n"

@@ -28,7 +28,7 @@ def record(valid: float, test: float) -> Record:
 def test_every_model_is_run_with_every_seed_the_first_seed_first(text: Path) -> None:
     runs = normalisations.runs(ReproduceOptions(data=str(text)))
     assert len(set(runs)) == len(runs) == 2 * 4 * 2 * 3
-    assert [run.training.seed for run in runs] == [1] * 16 + [2] * 16 + [3] * 16
+    assert [run.training.seed for run in runs] == [1111] * 16 + [1] * 16 + [2] * 16
     assert len(normalisations.runs(ReproduceOptions(data=str(text), seeds=(5,)))) == 16
     with pytest.raises(ValueError, match="--quick is for figures"):
         normalisations.runs(ReproduceOptions(data=str(text), quick=True))
@@ -39,7 +39,7 @@ def test_every_model_is_run_with_every_seed_the_first_seed_first(text: Path) -> 
 def test_the_table_shows_means_spread_and_the_price_of_carrying() -> None:
     records: Records = {
         described("linear-delta-centred-nopos", 1): record(201.0, 184.0),
-        described("linear-delta-centred-nopos", 3): record(203.0, 186.0),
+        described("linear-delta-centred-nopos", 2): record(203.0, 186.0),
         described("linear-delta-centred-nopos-carried", 1): record(202.0, 222.0),
         # Another learning rate, and a model of another table: neither is counted.
         replace(

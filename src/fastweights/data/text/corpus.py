@@ -14,6 +14,7 @@ from typing import Any
 
 from fastweights.data.cache_folder import default_cache, write_folder
 from fastweights.data.compressed import COMPRESSED, OnBytes, text_lines
+from fastweights.data.hub import dataset_loader
 from fastweights.data.text.cache import SPLITS, TokenArray, open_cache, write_cache
 from fastweights.data.text.tokenizers import Lines, Splitter, Vocabulary, Words
 from fastweights.files import new_folder, sha256_of
@@ -71,31 +72,34 @@ def open_corpus(
     splitter: Splitter | None = None,
     cache: Path | None = None,
     on_progress: OnProgress = lambda done, total: None,
+    *,
+    vocabulary: Vocabulary | None = None,
 ) -> Corpus:
     """The corpus in a folder or file, or one of `PUBLIC` by name; tokenised on first use, then opened from the cache.
 
-    Texts are read line by line, so that memory holds their vocabulary and little else.
+    Texts are read line by line, so that memory holds their vocabulary and little else. The vocabulary is that of the
+    training text, or the given one.
     """
     splitter = Words() if splitter is None else splitter
     cache = default_cache() if cache is None else cache
     known = PUBLIC.get(str(source)) if not Path(source).exists() else None
     path = Path(source) if known is None else _download(str(source), known, cache)
     files = files_of(path)
-    key = _digest(path, files, splitter)
+    key = _digest(path, files, splitter, "" if vocabulary is None else vocabulary.to_json())
     folder = cache / key
     if not folder.exists():
         reading = Reading(files, splitter, on_progress)
         texts = _with_content(path, splitter, reading)
-        write_folder(cache, key, lambda partial: _encode(partial, splitter, texts))
-    vocabulary, streams = open_cache(folder)
-    if known is not None and isinstance(splitter, Words):
-        found = (*(len(streams[split]) for split in SPLITS), len(vocabulary))
+        write_folder(cache, key, lambda partial: _encode(partial, vocabulary or _vocabulary(splitter, texts), texts))
+    symbols, streams = open_cache(folder)
+    if known is not None and isinstance(splitter, Words) and vocabulary is None:
+        found = (*(len(streams[split]) for split in SPLITS), len(symbols))
         if found != (*known.tokens, known.vocabulary_size):
             raise ValueError(
                 f"{source}: expected {known.tokens} tokens and {known.vocabulary_size} words, got {found}: "
                 "the text does not match the published WikiText counts"
             )
-    return Corpus(vocabulary, streams["train"], streams["valid"], streams["test"], key)
+    return Corpus(symbols, streams["train"], streams["valid"], streams["test"], key)
 
 
 def digest_of(source: str | Path, splitter: Splitter) -> str:
@@ -132,9 +136,9 @@ class Reading:
         self.on_progress(self.done, self.total)
 
 
-def _encode(folder: Path, splitter: Splitter, texts: dict[str, Lines]) -> dict[str, Any]:
+def _encode(folder: Path, vocabulary: Vocabulary, texts: dict[str, Lines]) -> dict[str, Any]:
     """Encode the texts into an empty folder, and describe it."""
-    return write_cache(folder, _vocabulary(splitter, texts), {split: lines() for split, lines in texts.items()})
+    return write_cache(folder, vocabulary, {split: lines() for split, lines in texts.items()})
 
 
 def files_of(path: Path) -> dict[str, list[Path]]:
@@ -151,12 +155,14 @@ def files_of(path: Path) -> dict[str, list[Path]]:
     return {split: [path] for split in SPLITS}
 
 
-def _digest(path: Path, files: dict[str, list[Path]], splitter: Splitter) -> str:
-    """Changes when any of the texts does, the way it is compressed, or the way it is split."""
+def _digest(path: Path, files: dict[str, list[Path]], splitter: Splitter, vocabulary: str = "") -> str:
+    """Changes when any of the texts does, the way it is compressed or split, or the vocabulary if one is given."""
     if path.is_file():
         contents = [str(SHARES), sha256_of(path)]
     else:
         contents = [" ".join(sha256_of(file) for file in parts) for parts in files.values()]
+    if vocabulary:
+        contents.append(hashlib.sha256(vocabulary.encode()).hexdigest())
     return hashlib.sha256(repr((splitter, contents)).encode()).hexdigest()[:24]
 
 
@@ -226,7 +232,7 @@ def _download(name: str, corpus: PublicCorpus, cache: Path) -> Path:
     folder = cache / name
     if folder.exists():
         return folder
-    load = _load_dataset(name)
+    load = dataset_loader(name)
     with new_folder(folder) as partial:
         if partial is not None:
             for split, their_name in zip(SPLITS, ("train", "validation", "test"), strict=True):
@@ -234,15 +240,3 @@ def _download(name: str, corpus: PublicCorpus, cache: Path) -> Path:
                 with (partial / f"{split}.txt").open("w", encoding="utf-8", newline="\n") as file:
                     file.writelines(row["text"].rstrip("\n") + "\n" for row in rows)
     return folder
-
-
-def _load_dataset(name: str) -> Callable[..., Any]:
-    try:
-        from datasets import load_dataset
-    except ImportError as error:
-        raise ValueError(
-            f"{name}: downloading it needs the datasets package (pip install 'fastweights[data]'); "
-            "or give the folder that holds its text"
-        ) from error
-    found: Callable[..., Any] = load_dataset
-    return found

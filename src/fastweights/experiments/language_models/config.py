@@ -29,6 +29,8 @@ class LanguageModellingConfig(TaskConfig):
     segment_length: int = 256
     carry_state: bool = False
     shuffle: bool = False
+    start: str = ""
+    """Digest of the weights that training begins with; empty for fresh ones."""
     test_stride: int = field(default=64, compare=False)
     """How far the window moves when a finished model is measured; 1 in the paper, more where a few cores do it."""
 
@@ -54,6 +56,8 @@ class LanguageModellingConfig(TaskConfig):
 
         if data is None:
             raise ValueError("data: a language model needs the text that it is trained on")
+        if self.start:
+            raise ValueError("start: this run goes on with the weights of another; use `fastweights train --from`")
         return LanguageModelTask(self, training, open_corpus(data), data)
 
     @override

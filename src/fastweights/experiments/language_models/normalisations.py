@@ -21,7 +21,8 @@ TEXT = (
     "updates; ± is the standard deviation over seeds."
 )
 ARGUMENTS = " --jobs 2"
-SEEDS = (1, 2, 3)
+SEEDS = (1111, 1, 2)
+"""The first is that of the other tables."""
 MAPS = {"ELU+1": "linear", "DPFP-1": "dpfp"}
 WAYS = {"sum (the paper)": "delta", "L2": "delta-l2", "centred L2": "delta-centred", "sum, NLMS step": "delta-step"}
 """What a way to write is called, and the part of a preset's name that stands for it."""

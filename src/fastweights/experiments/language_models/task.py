@@ -16,6 +16,7 @@ from fastweights.evaluation.perplexity import CarriedState, Context, Score, perp
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.files import Json
 from fastweights.models.language_model import LanguageModel
+from fastweights.runs.checkpoint import Tensors
 from fastweights.runs.display import Display
 from fastweights.runs.record import rounded
 from fastweights.training.carried_state import States
@@ -23,6 +24,7 @@ from fastweights.training.config import TrainingConfig
 from fastweights.training.execute import load_model_of
 from fastweights.training.random_numbers import seed_for
 from fastweights.training.task import Evaluation, Interrupted, Share, Task
+from fastweights.training.tensors import load_model
 
 SPANS = (1, 4, 16, 64, 256)
 """Segments after which the memory of a model with carried memory is reset, to see how far back it helps."""
@@ -34,11 +36,18 @@ class LanguageModelTask(Task[Segment]):
     try_next = "generate"
 
     def __init__(
-        self, config: LanguageModellingConfig, training: TrainingConfig, corpus: Corpus, source: str | None = None
+        self,
+        config: LanguageModellingConfig,
+        training: TrainingConfig,
+        corpus: Corpus,
+        source: str | None = None,
+        start: Tensors | None = None,
     ) -> None:
         if (config.model.vocabulary_size, config.text) != (len(corpus.vocabulary), corpus.digest):
             raise ValueError("run: it is that of another text or vocabulary")
-        self.config, self.training, self.corpus, self.source = config, training, corpus, source
+        if bool(config.start) != (start is not None):
+            raise ValueError("start: the weights that training begins with go with their digest")
+        self.config, self.training, self.corpus, self.source, self.start = config, training, corpus, source, start
         self.unit = corpus.vocabulary.splitter.unit
         length, shuffle = config.segment_length, config.shuffle
         self.stream = SegmentStream(corpus.train, training.batch_size, length, shuffle, training.seed)
@@ -56,6 +65,8 @@ class LanguageModelTask(Task[Segment]):
         states = self.initial_states(model, 1)
         if states is not None and any(state.grows for state in states):
             raise ValueError("carry_state: softmax attention keeps every step, its state would grow without bound")
+        if self.start is not None:
+            load_model(model, self.start, "start")
         return model
 
     @override

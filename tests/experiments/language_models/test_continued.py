@@ -1,0 +1,80 @@
+"""`fastweights train --from`: the weights of one run, the steps, text and learning rate of another."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from fastweights.cli.train import TrainOptions, train
+from fastweights.experiments.language_models.continued import digest_of_weights
+from fastweights.experiments.language_models.saved import load_language_model, vocabulary_of
+from fastweights.experiments.load import read_run
+from fastweights.experiments.records import load
+from tiny_language_model import train_options, write_book
+
+
+@pytest.fixture
+def first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A run that is finished."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    train(train_options(write_book(tmp_path)))
+    return tmp_path / "run"
+
+
+def going_on(first: Path, **changes: Any) -> TrainOptions:
+    options = train_options(first.parent / "book.txt", preset=None, weights_of=first, out=first.parent / "second")
+    return replace(options, **{"set": ("training.steps=4", "training.learning_rate=1e-9"), **changes})
+
+
+def test_it_begins_with_the_weights_of_the_other_run(first: Path) -> None:
+    train(going_on(first))
+    before, after = load_language_model(first)[0], load_language_model(first.parent / "second")[0]
+    for (name, x), y in zip(before.named_parameters(), after.parameters(), strict=True):
+        torch.testing.assert_close(x, y, rtol=0, atol=1e-7, msg=name)
+    run = read_run(first.parent / "second")
+    assert run.training.steps == 4
+    assert run.task.start == digest_of_weights(load_language_model(first)[2].model)
+    assert len(load(first.parent / "results")) == 2, "both runs have a record"
+
+
+def test_it_is_resumed_as_any_other_run(first: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    train(going_on(first))
+    train(going_on(first))
+    assert "this run is finished" in capsys.readouterr().out
+    # Other weights are another run.
+    train(
+        train_options(
+            first.parent / "book.txt", out=first.parent / "third", set=("training.steps=1",), preset="cpu-linear-delta"
+        )
+    )
+    with pytest.raises(ValueError, match="second"):
+        train(going_on(first, weights_of=first.parent / "third"))
+
+
+def test_another_text_is_read_in_the_vocabulary_of_the_weights(first: Path) -> None:
+    other = first.parent / "other.txt"
+    other.write_text("the dog sat on the red mat\nthe cat ran\n" * 40)
+    train(going_on(first, data=str(other)))
+    assert vocabulary_of(first.parent / "second") == vocabulary_of(first)
+    assert read_run(first.parent / "second").task.text != read_run(first).task.text
+    other.write_text("the zebra\n" * 40)
+    with pytest.raises(ValueError, match="'zebra' is not one of the 12 words"):
+        train(going_on(first, data=str(other), out=first.parent / "fourth"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"preset": "cpu-linear-delta"}, "preset: expected either a preset or, with --from, a run"),
+        ({"weights_of": None}, "preset: expected either a preset or, with --from, a run"),
+        ({"tokens": "characters"}, "tokens and vocabulary_size: a model that goes on keeps the vocabulary it has"),
+        ({"weights_of": Path("nowhere")}, "nowhere"),
+        ({"set": ("model.model_dim=24",)}, "start: a checkpoint of another model"),
+    ],
+)
+def test_what_cannot_go_on_is_one_clear_line(first: Path, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        train(going_on(first, **changes))
+    assert not (first.parent / "second").exists()
