@@ -17,6 +17,7 @@ from fastweights import (
     GatedLinearDecay,
     KimiDeltaRule,
     LightningDecay,
+    NormalisedStep,
     RetNetDecay,
     SumRule,
     UpdateRule,
@@ -101,11 +102,11 @@ def test_deltanet() -> None:
 
 def test_normalised_step() -> None:
     keys, beta = normal(T, K), uniform(T)
-    rate = beta / (keys.square().sum(-1) + 1e-3)
+    rate = beta / (keys.square().sum(-1) + 1e-8)
     expected = by_equation(
         lambda w, t: w + scalar(rate, t) * (columns(VALUES, t) - w @ columns(keys, t)) @ rows(keys, t)
     )
-    same(fast_weight_scan(Q, keys, VALUES, rate, rate)[0], expected)
+    same(by_rule(NormalisedStep(), {"beta": beta}, keys=keys), expected)
 
 
 def test_gated_deltanet() -> None:

@@ -12,7 +12,7 @@ from fastweights.experiments.language_models.continued import digest_of_weights
 from fastweights.experiments.language_models.saved import load_language_model, vocabulary_of
 from fastweights.experiments.load import read_run
 from fastweights.experiments.records import load
-from tiny_language_model import train_options, write_book
+from tiny_language_model import TINY, train_options, write_book
 
 
 @pytest.fixture
@@ -44,11 +44,7 @@ def test_it_is_resumed_as_any_other_run(first: Path, capsys: pytest.CaptureFixtu
     train(going_on(first))
     assert "this run is finished" in capsys.readouterr().out
     # Other weights are another run.
-    train(
-        train_options(
-            first.parent / "book.txt", out=first.parent / "third", set=("training.steps=1",), preset="cpu-linear-delta"
-        )
-    )
+    train(train_options(first.parent / "book.txt", out=first.parent / "third", set=(*TINY, "training.seed=5")))
     with pytest.raises(ValueError, match="second"):
         train(going_on(first, weights_of=first.parent / "third"))
 
