@@ -1,11 +1,9 @@
 """The trace of one layer over several calls: its writes, all of them or evenly thinned, and the shape of its memory."""
 
-from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from typing_extensions import override
 
 from fastweights.memory.key_statistics import KeyStatistics
 from fastweights.memory.packing import places
@@ -33,7 +31,7 @@ class Spectrum(NamedTuple):
         return torch.where(largest == 0, 0.0, self.singular_values.square().sum(dim=-1) / largest)
 
 
-class LayerTrace(Mapping[str, Tensor]):
+class LayerTrace:
     """`trace["landing"]` and every other of QUANTITIES as a tensor `b h t`, over all calls one after the other.
 
     `positions` says how many steps of its own sequence each write has before it, `b t`; `writes` which writes were
@@ -66,19 +64,10 @@ class LayerTrace(Mapping[str, Tensor]):
             self._counts[name] = self._counts[name] + number if name in self._counts else number
         self._keep(found | {"positions": _positions(observation)}, count)
 
-    @override
     def __getitem__(self, name: str) -> Tensor:
         if name not in QUANTITIES:
             raise KeyError(f"{name}: no such quantity is traced; possible: {', '.join(QUANTITIES)}")
         return self._joined(name)
-
-    @override
-    def __iter__(self) -> Iterator[str]:
-        return iter(QUANTITIES if self._pieces else ())
-
-    @override
-    def __len__(self) -> int:
-        return len(QUANTITIES) if self._pieces else 0
 
     @property
     def positions(self) -> Tensor:

@@ -58,8 +58,9 @@ class FastWeightRead(Read):
             return self.read_by_definition(pairs, queries, projection)
         keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
         if isinstance(self.update_rule, DeltaRule | NormalisedStep):
-            strengths = self.update_rule.coefficients(keys, pairs.gates).erase
-            return pairs.weighted_values(delta_read_weights(keys, queries, strengths))
+            gates = {name: gate[:, None] for name, gate in pairs.gates.items()}
+            strengths = self.update_rule.coefficients(keys[:, None], gates).erase
+            return pairs.weighted_values(delta_read_weights(keys, queries, strengths[:, 0]))
         values = pairs.one_hot_values()
         reads = clamped_reads(keys, queries, values, pairs.gates["beta"], self.clamp_first_write)
         return layer_norm(reads, reads.shape[-1:]) if self.update_rule.layer_norm else reads
