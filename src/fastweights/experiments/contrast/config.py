@@ -7,7 +7,7 @@ from typing_extensions import override
 
 from fastweights.experiments.memories import memory_name
 from fastweights.experiments.retrieval.config import RetrievalConfig
-from fastweights.experiments.retrieval.reads import FastWeightRead
+from fastweights.experiments.retrieval.reads import FastWeightRead, Read
 from fastweights.files import Json
 from fastweights.training.config import TrainingConfig
 from fastweights.training.task import Task, TaskConfig
@@ -17,7 +17,7 @@ from fastweights.training.task import Task, TaskConfig
 class ContrastConfig(TaskConfig):
     """The overwriting task (setting 2 of Sec. 6.1) for S keys; the trained memory's writes are traced."""
 
-    attention: FastWeightRead
+    attention: Read
     num_keys: int = 20
     key_dim: int = 64
     longest: int = 1280
@@ -29,7 +29,14 @@ class ContrastConfig(TaskConfig):
     def __post_init__(self) -> None:
         if self.longest < 2 * self.num_keys:
             raise ValueError(f"longest: expected at least the training length {2 * self.num_keys}, got {self.longest}")
-        _ = self.retrieval
+        _ = self.read, self.retrieval
+
+    @property
+    def read(self) -> FastWeightRead:
+        """The memory and how it is read."""
+        if not isinstance(self.attention, FastWeightRead):
+            raise ValueError(f"attention: only fast weights have writes to trace, got {type(self.attention).__name__}")
+        return self.attention
 
     @property
     def retrieval(self) -> RetrievalConfig:
@@ -45,7 +52,7 @@ class ContrastConfig(TaskConfig):
     @property
     def memory(self) -> str:
         """The name of the memory."""
-        read = self.attention
+        read = self.read
         return memory_name(read.update_rule, read.normalisation, read.attention_normalisation)
 
     @property
@@ -60,7 +67,7 @@ class ContrastConfig(TaskConfig):
     @override
     def cost(self, training: TrainingConfig) -> float:
         # Reads that are divided by z go step by step.
-        return self.retrieval.cost(training) * (1 if self.attention.attention_normalisation is None else 10)
+        return self.retrieval.cost(training) * (1 if self.read.attention_normalisation is None else 10)
 
 
 CONFIG = ContrastConfig
