@@ -25,7 +25,7 @@ from fastweights.memory import (
     run_rule,
 )
 from fastweights.shapes import Features, Projection, Vectors
-from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, NormalisedStep, SumRule, UpdateRule
+from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, LinearRule, NormalisedStep, SumRule, UpdateRule
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,8 @@ class FastWeightRead(Read):
         if self.attention_normalisation is not None or not isinstance(
             self.update_rule, DeltaRule | NormalisedStep | FastWeightMemoryRule
         ):
-            return self.read_by_definition(pairs, queries, projection)
+            linear = isinstance(self.update_rule, LinearRule)
+            return self.read_by_definition(pairs, queries, projection, "auto" if linear else "recurrent")
         keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
         if isinstance(self.update_rule, DeltaRule | NormalisedStep):
             gates = {name: gate[:, None] for name, gate in pairs.gates.items()}
@@ -65,8 +66,10 @@ class FastWeightRead(Read):
         reads = clamped_reads(keys, queries, values, pairs.gates["beta"], self.clamp_first_write)
         return layer_norm(reads, reads.shape[-1:]) if self.update_rule.layer_norm else reads
 
-    def read_by_definition(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
-        """The same from W itself, written step by step as the rule is defined: any rule, and the oracle of the rest."""
+    def read_by_definition(
+        self, pairs: Pairs, queries: Questions, projection: Projection | None = None, backend: str = "recurrent"
+    ) -> Reads:
+        """The same from W itself, by default written step by step: any rule, and the oracle of the rest."""
         rule, writes, state, *_ = self.observations(pairs, projection)[-1]
         queries = self._mapped_queries(queries, projection)[:, None]
         _, state = run_rule(
@@ -75,7 +78,7 @@ class FastWeightRead(Read):
             writes.keys,
             state,
             attention_normalisation=self.attention_normalisation,
-            backend="recurrent",
+            backend=backend,
         )
         reads = self.update_rule.read(state.weights, queries)
         if state.normaliser is not None:
