@@ -13,7 +13,7 @@ from fastweights.memory.normalise import (
     SumNormalisation,
 )
 from fastweights.memory.packing import boundaries_of, decay_at_boundaries, last_steps
-from fastweights.memory.recording import Observer, Recording, record
+from fastweights.memory.recording import Observer, Recording, observe, record
 from fastweights.memory.run import run_rule
 from fastweights.memory.scan import fast_weight_scan
 from fastweights.memory.state import FastWeightState
@@ -45,6 +45,7 @@ __all__ = [
     "decay_at_boundaries",
     "fast_weight_scan",
     "last_steps",
+    "observe",
     "record",
     "run_rule",
 ]

@@ -90,11 +90,16 @@ class LayerTrace:
         """The mean of a quantity over all writes, kept or not, for every head."""
         return self._sums[name] / self._counts[name]
 
+    def median(self, name: str) -> Tensor:
+        """The median of a quantity over the kept writes, for every head."""
+        kept = torch.cat([piece[name].transpose(0, 1).flatten(1) for piece in self._pieces], dim=1)
+        return kept.nanmedian(dim=1).values
+
     def summary(self) -> TraceTable:
         """One row for every head."""
         ranks = self.final.effective_rank.mean(dim=0)
         columns = {name: self.mean(name) for name in QUANTITIES}
-        columns |= {"median_landing": self._median("landing"), "median_balance": self._median("balance")}
+        columns |= {"median_landing": self.median("landing"), "median_balance": self.median("balance")}
         columns |= {
             "effective_rank": ranks,
             "crosstalk": self.key_statistics.crosstalk,
@@ -113,11 +118,6 @@ class LayerTrace:
             places = (b.tolist(), h.tolist(), piece["positions"][b, t].tolist())
             rows += [(*place, *numbers) for *place, numbers in zip(*places, columns[real].tolist(), strict=True)]
         return TraceTable(("sequence", "head", "position", *QUANTITIES), rows)
-
-    def _median(self, name: str) -> Tensor:
-        """Over the kept writes."""
-        kept = torch.cat([piece[name].transpose(0, 1).flatten(1) for piece in self._pieces], dim=1)
-        return kept.nanmedian(dim=1).values
 
     def _keep(self, found: dict[str, Tensor], count: int) -> None:
         found["writes"] = torch.arange(self.steps, self.steps + count)

@@ -60,16 +60,27 @@ def record(
     for name, value in {"every": every, "limit": limit, "spectra_every": spectra_every}.items():
         if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
             raise ValueError(f"{name}: must be an integer of at least 1, got {value!r}")
+    traces: dict[str, LayerTrace] = {}
+
+    def observer(name: str) -> Observer:
+        return traces.setdefault(name, LayerTrace(every, limit, spectra_every))
+
+    with observe(model, observer):
+        yield Recording(traces)
+
+
+@contextmanager
+def observe(model: nn.Module, observer_of: Callable[[str], Observer]) -> Iterator[None]:
+    """Give every fast-weight layer of a model the observer for its name, which is shown every sequence it writes."""
     layers = {name: module for name, module in model.named_modules() if hasattr(module, "observer")}
     if not layers:
         raise ValueError(f"model: {type(model).__name__} has no fast-weight layer to record")
     if busy := [name for name, layer in layers.items() if layer.observer is not None]:
         raise ValueError(f"model: {busy[0] or type(model).__name__} is being recorded already")
-    traces = {name: LayerTrace(every, limit, spectra_every) for name in layers}
     try:
         for name, layer in layers.items():
-            layer.observer = traces[name]
-        yield Recording(traces)
+            layer.observer = observer_of(name)
+        yield
     finally:
         for layer in layers.values():
             layer.observer = None

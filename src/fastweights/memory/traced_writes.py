@@ -12,7 +12,7 @@ from fastweights.memory.run import coefficients_of
 from fastweights.memory.scan import fast_weight_scan
 from fastweights.memory.state import FastWeightState
 from fastweights.memory.write_inputs import WriteInputs
-from fastweights.update_rules import LinearRule, UpdateRule
+from fastweights.update_rules import Coefficients, LinearRule, UpdateRule
 from fastweights.update_rules.normalised_delta import reciprocal_or_zero
 
 
@@ -39,14 +39,8 @@ def writes_by_scan(
     rule: LinearRule, writes: WriteInputs, state: FastWeightState, backend: str, keep: Sequence[int]
 ) -> Writes:
     """All writes of a linear rule at once."""
-    keys, overlaps, z = writes.keys, None, state.normaliser
-    if rule.needs_normaliser:
-        assert z is not None
-        overlaps = _overlaps(keys, z, _decay(writes, None), backend)
-    erase, write, decay, lookups = coefficients_of(rule, writes, overlaps)
-    decay = _decay(writes, decay)
-    if overlaps is None and z is not None:
-        overlaps = _overlaps(keys, z, decay, backend)
+    (erase, write, decay, lookups), overlaps = coefficients_along(rule, writes, state, backend)
+    keys = writes.keys
     values = writes.values * (write if write.dim() == 4 else write[..., None])
     memory = (keys, values, erase, torch.ones_like(erase), state.weights, decay, lookups, backend)
     found, kept = _read_before(keys, *memory, keep=keep)
@@ -65,6 +59,21 @@ def writes_by_scan(
         decay=decay,
         kept=kept,
     )
+
+
+def coefficients_along(
+    rule: LinearRule, writes: WriteInputs, state: FastWeightState, backend: str
+) -> tuple[Coefficients, Tensor | None]:
+    """a, b, g, e of every write, with g zero where a packed sequence begins, and z_{t-1}·k_t if there is a z."""
+    overlaps, z = None, state.normaliser
+    if rule.needs_normaliser:
+        assert z is not None
+        overlaps = _overlaps(writes.keys, z, _decay(writes, None), backend)
+    found = coefficients_of(rule, writes, overlaps)
+    found = found._replace(decay=_decay(writes, found.decay))
+    if overlaps is None and z is not None:
+        overlaps = _overlaps(writes.keys, z, found.decay, backend)
+    return found, overlaps
 
 
 def writes_by_steps(

@@ -1,7 +1,7 @@
 """A stream of writes as a value: everything that decides what becomes of the memory."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
 from typing_extensions import override
 
@@ -42,8 +42,6 @@ class GrowthConfig(TaskConfig):
         for name in ("length", "num_keys", "key_dim", "value_dim", "num_heads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
-        if self.state not in get_args(Precision):
-            raise ValueError(f"state: must be one of {', '.join(get_args(Precision))}, got {self.state!r}")
         if odd := [gate.label for gate in self.update_rule.gates if gate.label != "beta" or gate.per != "head"]:
             raise ValueError(f"update_rule: a stream has a write strength and no other gate, got {', '.join(odd)}")
 
