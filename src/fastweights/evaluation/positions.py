@@ -14,8 +14,8 @@ EDGES = (0, 300, 1000, 3000, 10_000, 30_000, 100_000)
 
 def edges_up_to(tokens: int) -> tuple[int, ...]:
     """The edges of the buckets of a text: those that it reaches, and its own end."""
-    inside = [edge for edge in EDGES if edge < tokens]
-    return (*inside, min(tokens, EDGES[-1]))
+    end = min(tokens, EDGES[-1])
+    return (*(edge for edge in EDGES if edge < end), end)
 
 
 def losses_by_position(

@@ -57,8 +57,8 @@ def judge_sum_lands(found: Outcomes) -> Finding:
     square, cosine = found.write("delta-sum", "repeated", "key_square"), found.crosstalk("delta-sum")
     return decide(
         [trained > 1 - 0.1, None if math.isnan(random) else random > 1 - 0.1],
-        f"λ = {trained:.3f} in trained memories, whose keys are one-hot (|k|² = {square:.3f}, cosine of different keys "
-        f"{cosine:.3f}); λ = {random:.2f} under random keys",
+        f"λ = {trained:.3f} in trained memories, for which training makes keys nearly one-hot (|k|² = {square:.3f}, "
+        f"cosine of different keys {cosine:.3f}); λ = {random:.2f} under random keys",
     )
 
 

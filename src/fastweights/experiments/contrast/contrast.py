@@ -55,7 +55,7 @@ def drawing(found: Outcomes) -> Drawing:
     """Three panels: landing and balance by step, loss by length."""
 
     def fill(figure: Figure) -> None:
-        landing, balance, loss = figure.subplots(1, 3)
+        (landing, balance), (loss, legend) = figure.subplots(2, 2)
         for axes, quantity, title in ((landing, "landing", "landing λ"), (balance, "balance", "balance B")):
             axes.axhline(1.0, color=GREY, linestyle=(0, (4, 3)), linewidth=1.1, zorder=1)
             axes.set(title=title, xlabel="step of the sequence")
@@ -63,12 +63,12 @@ def drawing(found: Outcomes) -> Drawing:
         draw_lines(loss, {name: found.by_length(name) for name in MEMORIES}, "loss")
         loss.axvline(40, color=GREY, linestyle=":", linewidth=1.1, zorder=1)
         loss.set(title="loss by length", xlabel="pairs written (trained at 40)")
-        lines, labels = loss.get_legend_handles_labels()
-        figure.legend(lines, labels, loc="outside lower center", ncols=4)
+        legend.set_axis_off()
+        legend.legend(*loss.get_legend_handles_labels(), loc="center left", fontsize=11)
 
     return Drawing(
         "contrast",
-        draw(11.2, 4.6, fill),
+        draw(9.2, 7.0, fill),
         "Memories that were trained to overwrite (setting 2, S = 20, DPFP-1, median over seeds), in sequences up to "
         "thirty times as long. Dashed: the goal of each criterion. Centred keys have either sign, so that a balance "
         "means nothing for them.",

@@ -45,8 +45,8 @@ def judge_instability(found: Curves) -> Finding:
     growing = any(found.at(memory, "read", LAST) > found.at(memory, "read", FIRST) for memory in memories)
     changes = {memory: changed_by_rounding(found, memory) for memory in memories}
     others = [changed_by_rounding(found, memory) for memory in MEMORIES if memory not in memories]
-    worst = max(changes, key=lambda memory: changes[memory])
-    least = min((x for x in others if not math.isnan(x)), default=math.nan)
+    worst = max(changes, key=lambda memory: -1 if math.isnan(changes[memory]) else changes[memory])
+    most = max((x for x in others if not math.isnan(x)), default=math.nan)
     evidence = (
         f"float32: every read is finite to step {LAST:,} and |y| falls "
         f"from {found.at(worst, 'read', FIRST):.2g} to {found.at(worst, 'read', LAST):.2g}"
@@ -55,9 +55,10 @@ def judge_instability(found: Curves) -> Finding:
     )
     evidence += (
         f"; state in bfloat16: |y| is off by {changes[worst]:.0%} after {LENGTHS['bfloat16']:,} steps "
-        f"({label(worst)}), of memories without z by {least:.0%} or so"
+        f"({label(worst)}), of memories without z by {most:.1%} at most"
     )
-    return decide([breaks or growing, changes[worst] > TOO_FAR], evidence)
+    rounding = None if math.isnan(changes[worst]) else changes[worst] > TOO_FAR
+    return decide([breaks or growing, rounding], evidence)
 
 
 def judge_blows_up(found: Curves) -> Finding:

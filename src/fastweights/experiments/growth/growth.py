@@ -60,7 +60,7 @@ def drawing(found: Curves) -> Drawing:
         draw_panel(panels[1, 1], found, "weights", "size of the weights |W|")
         panels[0, 0].set(ylim=(1e-6, 20))
         panels[0, 1].set(ylim=(1e-6, 40))
-        panels[1, 0].set(ylim=(0.1, 5))
+        panels[1, 0].set(yscale="linear", ylim=(0, 1.3))
         panels[1, 1].set(ylim=(1, 3e4))
         for axes in panels[1]:
             axes.set(xlabel="steps")
@@ -126,7 +126,9 @@ def shown(found: Curves, memory: str, name: str) -> str:
 
 def digits(value: float) -> str:
     """Three digits; a word for what overflowed."""
-    return "overflow" if math.isnan(value) else f"{value:.3g}"
+    if math.isnan(value):
+        return "overflow"
+    return f"{float(f'{value:.3g}'):,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
 def rounded_table(found: Curves) -> Table:

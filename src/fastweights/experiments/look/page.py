@@ -1,6 +1,7 @@
 """The page and the tables of a look into a model."""
 
 import math
+from collections import Counter
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from fastweights.reporting.report import Table
 
 SHOWN = ("strength", "landing", "balance", "error_before", "error_after", "contrast", "eigenvalue", "write", "remove")
 """Quantities that the page can colour the tokens of the window by."""
-OVERWRITES = 12
+OVERWRITES, TOKENS_SHOWN, LEAST_OCCURRENCES = 12, 8, 5
 
 
 def page_of(looked: Looked) -> LookPage:
@@ -32,7 +33,7 @@ def page_of(looked: Looked) -> LookPage:
         f"What the memories of {subject.name} do",
         facts,
         drawings(looked),
-        (positions_table(looked), overwrites_table(looked.window), head_table(looked)),
+        (positions_table(looked), strengths_table(looked), overwrites_table(looked.window), head_table(looked)),
         window_data(looked.window),
     )
 
@@ -74,24 +75,48 @@ def positions_table(looked: Looked) -> Table:
     return Table("positions", "Perplexity by position.", heads, rows)
 
 
+def strengths_table(looked: Looked) -> Table:
+    """The tokens with the largest and the smallest write strength, mean over layers and heads, of those that recur."""
+    subject, sums, counts = looked.subject, Counter[int](), Counter[int]()
+    for trace in looked.traces.values():
+        per_token = trace.steps // (len(subject.tokens) - 1)
+        strengths = trace["strength"].mean(dim=(0, 1)).tolist()
+        for write, strength in zip(trace.writes.tolist(), strengths, strict=True):
+            token = int(subject.tokens[write // per_token])
+            sums[token] += strength
+            counts[token] += 1
+    often = [token for token in counts if counts[token] >= LEAST_OCCURRENCES * len(looked.traces)]
+    ordered = sorted(often, key=lambda token: sums[token] / counts[token])
+    pairs = list(zip(ordered[::-1], ordered, strict=True))[: min(TOKENS_SHOWN, len(ordered) // 2)]
+    rows = tuple(
+        tuple(
+            cell
+            for token in pair
+            for cell in (subject.symbol(token).strip() or "␣", f"{sums[token] / counts[token]:.3f}")
+        )
+        for pair in pairs
+    )
+    columns = ("largest β", "mean β", "smallest β", "mean β")
+    return Table("strengths", f"Write strength by token, of those that come {LEAST_OCCURRENCES} times.", columns, rows)
+
+
 def overwrites_table(window: Window) -> Table:
-    """The pairs of tokens of which the later erased most of what the earlier had written, one for each pair."""
-    best: dict[tuple[int, int], tuple[float, str, int]] = {}
+    """The tokens that erased most of what an earlier one had written, each with the one that it erased most of."""
+    best: dict[int, tuple[float, int, str, int]] = {}
     for name, found in window.influences.items():
         if found is None:
             continue
+        count = found.erased.shape[2] // len(window.symbols)
         weights, heads = found.erased[0].max(dim=0)
-        count = weights.shape[0] // len(window.symbols)
-        for flat in weights.flatten().topk(min(40, weights.numel())).indices.tolist():
-            t, s = divmod(flat, weights.shape[1])
-            entry = (weights[t, s].item(), short(name), int(heads[t, s]))
-            place = (t // count, s // count)
-            if s < t and entry > best.get(place, (0.0, "", 0)):
-                best[place] = entry
+        strongest, earlier = weights.max(dim=-1)
+        for t, (weight, s) in enumerate(zip(strongest.tolist(), earlier.tolist(), strict=True)):
+            entry = (weight, s // count, short(name), int(heads[t, s]))
+            best[t // count] = max(entry, best.get(t // count, (0.0, 0, "", 0)))
     ordered = sorted(best.items(), key=lambda item: -item[1][0])[:OVERWRITES]
     rows = tuple(
         (shown(window, t), shown(window, s), f"{weight:.2f}", layer, str(head))
-        for (t, s), (weight, layer, head) in ordered
+        for t, (weight, s, layer, head) in ordered
+        if weight > 0
     )
     columns = ("token", "erased what this one wrote", "share", "layer", "head")
     return Table("overwrites", "The strongest erasures in the window.", columns, rows)
@@ -116,7 +141,7 @@ def window_data(window: Window) -> dict[str, Any]:
         "per_token": per_token,
         "tokens": [symbol for symbol in window.symbols for _ in range(per_token)],
         "layers": layers,
-        "definitions": {name: QUANTITIES[name] for name in SHOWN},
+        "quantities": [[name, QUANTITIES[name]] for name in SHOWN],
     }
 
 
