@@ -64,6 +64,7 @@ PUBLIC = {
         "decay_at_boundaries",
         "fast_weight_scan",
         "last_steps",
+        "record",
     ],
     "layers": [
         "Block",

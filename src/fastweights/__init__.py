@@ -49,6 +49,7 @@ if TYPE_CHECKING:
         decay_at_boundaries,
         fast_weight_scan,
         last_steps,
+        record,
     )
     from fastweights.update_rules import (
         DECAYS,
@@ -139,6 +140,7 @@ __all__ = [
     "fast_weight_scan",
     "last_steps",
     "load_run",
+    "record",
 ]
 
 _PACKAGES = ("feature_maps", "update_rules", "memory", "layers", "experiments.load")

@@ -10,10 +10,12 @@ from fastweights.training.task import TaskConfig
 
 
 def test_every_figure_and_table_has_what_the_report_needs() -> None:
-    assert list(shown_modules()) == [*(f"figure{n}" for n in range(1, 6)), *(f"table{n}" for n in range(1, 6))]
+    of_the_paper = [*(f"figure{n}" for n in range(1, 6)), *(f"table{n}" for n in range(1, 6))]
+    assert list(shown_modules())[:10] == of_the_paper
     for name in shown_modules():
         module = shown_module(name)
-        assert module.TITLE.startswith(f"{name[:-1].capitalize()} {name[-1]}: ")
+        title = f"{name[:-1].capitalize()} {name[-1]}: " if name in of_the_paper else f"{name.capitalize()}: "
+        assert module.TITLE.startswith(title)
         assert all(callable(getattr(module, part)) for part in ("runs", "coverage"))
         assert module.TEXT
         assert hasattr(module, "drawings") or hasattr(module, "tables")
@@ -32,7 +34,7 @@ def test_an_unknown_figure_gets_the_list() -> None:
 
 
 def test_what_can_be_run_has_a_preset() -> None:
-    assert list(runnable()) == ["capacity", "overwriting"]
+    assert list(runnable())[:2] == ["capacity", "overwriting"]
     for setting, package in runnable().items():
         run = import_module(f"{package}.presets").preset(setting, None, None)
         assert run.slug.startswith(setting)

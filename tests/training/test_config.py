@@ -15,7 +15,7 @@ from fastweights.training.schedule import Constant, InverseSquareRoot, WarmupCos
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"steps": 0}, "steps: expected at least 1, got 0"),
+        ({"steps": -1}, "steps: expected at least 0, got -1"),
         ({"batch_size": 0}, "batch_size: expected at least 1, got 0"),
         ({"log_every": 0}, "log_every: expected at least 1, got 0"),
         ({"accumulation": 3}, "accumulation: expected a divisor of batch_size 4, got 3"),

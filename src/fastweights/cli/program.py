@@ -13,6 +13,7 @@ from fastweights.cli.evaluate import evaluate
 from fastweights.cli.export import export
 from fastweights.cli.generate import generate
 from fastweights.cli.listing import list_components
+from fastweights.cli.look import look
 from fastweights.cli.report import report
 from fastweights.cli.reproduce import reproduce
 from fastweights.cli.run import run
@@ -35,6 +36,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluate,
     "generate": generate,
     "translate": translate,
+    "look": look,
     "export": export,
     "list": list_components,
     "doctor": doctor,

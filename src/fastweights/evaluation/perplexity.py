@@ -174,8 +174,12 @@ def evaluate(
     device: torch.device | str = "cpu",
     interrupted: Callable[[], bool] = lambda: False,
     on_progress: Callable[[int, int], None] = lambda done, total: None,
+    on_losses: Callable[[Piece, Tensor], None] = lambda piece, losses: None,
 ) -> Score | None:
-    """The model's score on a stream; None if it was interrupted. Dropout is off, and nothing in the model changes."""
+    """The model's score on a stream; None if it was interrupted. Dropout is off, and nothing in the model changes.
+
+    `on_losses` is shown every piece with the loss of each of its scored tokens.
+    """
     targets = len(tokens) - 1
     if targets < 1:
         raise ValueError(f"tokens: a stream of {len(tokens)} has nothing to predict; expected at least 2")
@@ -194,6 +198,7 @@ def evaluate(
                 losses = model.losses(hidden[:, -piece.scored :], wanted)
                 total += float(losses.double().sum())
                 done += losses.numel()
+                on_losses(piece, losses)
                 on_progress(done, targets)
     finally:
         for part in training:

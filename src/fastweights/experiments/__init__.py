@@ -19,6 +19,8 @@ EXPERIMENTS: dict[str, str] = {
     "retrieval": "fastweights.experiments.retrieval",
     "translation": "fastweights.experiments.translation",
     "language-model": "fastweights.experiments.language_models",
+    "contrast": "fastweights.experiments.contrast",
+    "growth": "fastweights.experiments.growth",
 }
 """The families by the name of their task; the command line, the report and the tests read this table."""
 

@@ -17,6 +17,22 @@ def ledger(records: Records) -> Table:
     )
 
 
+def review(records: Records) -> Table:
+    """What a review of the paper asked, of the families that answer it (REVIEW), and what came out."""
+    rows = []
+    for module in family_modules("claims"):
+        for claim in getattr(module, "REVIEW", ()):
+            finding = claim.judge(module.ours(records))
+            rows.append((claim.where, claim.says, claim.rule, finding.evidence, finding.verdict))
+    return Table(
+        "review",
+        "Questions of a review of the paper. Verdicts follow from the records by the stated rule.",
+        ("asked", "question", "rule", "our runs", "verdict"),
+        tuple(rows),
+        wide=True,
+    )
+
+
 def claims_table(rows: Iterable[tuple[str, ...]]) -> Table:
     """Each claim with what the published runs show, what ours show, and the verdict on ours."""
     return Table(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fastweights.experiments import shown_modules
 from fastweights.experiments.families import codec, family_modules, shown_module
-from fastweights.experiments.ledger import disagreements, ledger
+from fastweights.experiments.ledger import disagreements, ledger, review
 from fastweights.experiments.records import Records
 from fastweights.files import write_whole
 from fastweights.reporting.report import Report, Section, Table, fill_markers
@@ -32,6 +32,11 @@ def paper_report(records: Records) -> Report:
                 "shows it.",
             ),
             tables=(ledger(records),),
+        ),
+        Section(
+            "What a review asked, and what came out",
+            ("A review of the paper asked to see what the paper argues; so the memories were looked into.",),
+            tables=(review(records),),
         ),
         Section("Where text and logs disagree", tables=(disagreements(),)),
     ]

@@ -13,14 +13,17 @@ from fastweights.memory.normalise import (
     SumNormalisation,
 )
 from fastweights.memory.packing import boundaries_of, decay_at_boundaries, last_steps
+from fastweights.memory.recording import Observer, Recording, observe, record
 from fastweights.memory.run import run_rule
 from fastweights.memory.scan import fast_weight_scan
 from fastweights.memory.state import FastWeightState
+from fastweights.memory.trace import QUANTITIES, Observation
 from fastweights.memory.write_inputs import WriteInputs
 
 __all__ = [
     "BACKENDS",
     "NORMALISATIONS",
+    "QUANTITIES",
     "AttentionNormalisation",
     "Backend",
     "BackendStatus",
@@ -31,6 +34,9 @@ __all__ = [
     "LayerState",
     "NoNormalisation",
     "Normalisation",
+    "Observation",
+    "Observer",
+    "Recording",
     "SumNormalisation",
     "WriteInputs",
     "backends",
@@ -39,5 +45,7 @@ __all__ = [
     "decay_at_boundaries",
     "fast_weight_scan",
     "last_steps",
+    "observe",
+    "record",
     "run_rule",
 ]

@@ -44,7 +44,7 @@ def run_rule(
     writes = writes.of_single_writes(rule).without_padding().to(torch.promote_types(writes.keys.dtype, torch.float32))
     queries = queries.to(writes.keys.dtype)
     # A non-causal read uses only the final memory, so queries may have any length and the keys stand in for them.
-    along = _at_last_writes(queries, rule.writes_per_step) if causal else writes.keys
+    along = at_last_writes(queries, rule.writes_per_step) if causal else writes.keys
     if isinstance(rule, LinearRule):
         reads, overlaps, after = _scan(rule, writes, along, state, backend)
     else:
@@ -70,7 +70,7 @@ def _scan(
     overlaps, normaliser, before = None, state.normaliser, None
     if normaliser is not None and rule.needs_normaliser:
         before = _overlaps_before(writes, normaliser, scale, backend)
-    erase, write, decay, lookups = _coefficients(rule, writes, before)
+    erase, write, decay, lookups = coefficients_of(rule, writes, before)
     if before is not None and decay is not None:
         raise ValueError(f"{type(rule).__name__}: a rule that divides by the normaliser cannot have a decay of its own")
     if scale is not None:
@@ -79,7 +79,7 @@ def _scan(
     if writes.boundaries is not None:
         decay = decay_at_boundaries(writes.boundaries, writes.keys, decay)
     if normaliser is not None:
-        overlaps, normaliser = _accumulate(queries, writes.keys, normaliser, scale, decay, backend)
+        overlaps, normaliser = accumulate(queries, writes.keys, normaliser, scale, decay, backend)
     values = writes.values
     if write.dim() == 4:  # b ∘ v is what the operator writes
         values, write = write * values, torch.ones_like(erase)
@@ -89,7 +89,7 @@ def _scan(
     return reads, overlaps, _after(state, weights, normaliser, scale)
 
 
-def _coefficients(rule: LinearRule, writes: WriteInputs, overlaps: PerStep | None) -> Coefficients:
+def coefficients_of(rule: LinearRule, writes: WriteInputs, overlaps: PerStep | None) -> Coefficients:
     """The coefficients of the rule; those of padded steps leave the weights as they are."""
     erase, write, decay, lookups = rule.coefficients(writes.keys, writes.gates, overlaps)
     if writes.mask is None:
@@ -134,7 +134,7 @@ def _steps(
     return torch.cat(reads, dim=2).to(dtype), None if normaliser is None else torch.cat(overlaps, 2), after
 
 
-def _accumulate(
+def accumulate(
     queries: Queries,
     keys: Keys,
     normaliser: Normaliser,
@@ -169,7 +169,7 @@ def _overlaps_before(writes: WriteInputs, normaliser: Normaliser, scale: Rescali
         decay = decay_at_boundaries(writes.boundaries, keys, decay)
     first = _dot(normaliser, keys[:, :, :1].squeeze(2)) if keys.shape[2] else normaliser.new_zeros(keys.shape[:2])
     following = torch.cat([keys[:, :, 1:], keys[:, :, :1]], dim=2)
-    overlaps, _ = _accumulate(following, keys, normaliser, scale, decay, backend)
+    overlaps, _ = accumulate(following, keys, normaliser, scale, decay, backend)
     overlaps = torch.cat([first[:, :, None].to(overlaps.dtype), overlaps], dim=2)[:, :, : keys.shape[2]]
     return overlaps if writes.boundaries is None else overlaps.masked_fill(writes.boundaries[:, None], 0.0)
 
@@ -189,7 +189,7 @@ def _steps_after(rule: UpdateRule, writes: WriteInputs, state: FastWeightState) 
     return state.steps + seen
 
 
-def _at_last_writes(queries: Queries, count: int) -> Tensor:
+def at_last_writes(queries: Queries, count: int) -> Tensor:
     """Queries that read after the last of every `count` writes; the others read nothing."""
     return queries if count == 1 else pad(queries[:, :, :, None], (0, 0, count - 1, 0)).flatten(2, 3)
 

@@ -16,7 +16,8 @@ class TrainingConfig:
 
     `batch_size` counts the rows of all processes together. Each step's rows are split over the processes and then into
     `accumulation` parts, one after the other; their gradients are averaged before the update. Without `clip_norm`
-    gradients are not clipped; without `log_every` only evaluations leave lines of metrics.
+    gradients are not clipped; without `log_every` only evaluations leave lines of metrics. With no `steps` at all a
+    model is measured as it was made.
     """
 
     steps: int
@@ -34,11 +35,11 @@ class TrainingConfig:
     seed: int = 1111
 
     def __post_init__(self) -> None:
-        for name in ("steps", "batch_size", "accumulation", "log_every", "evaluate_every"):
+        for name in ("batch_size", "accumulation", "log_every", "evaluate_every"):
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise ValueError(f"{name}: expected at least 1, got {value}")
-        for name in ("warmup_steps", "seed"):
+        for name in ("steps", "warmup_steps", "seed"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name}: expected at least 0, got {getattr(self, name)}")
         for name in ("learning_rate", "clip_norm"):

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor, nn
+from typing_extensions import override
 
 from fastweights.runs.display import Display
 from fastweights.training.carried_state import States
@@ -113,6 +114,26 @@ class Task(ABC, Generic[Batch]):
     def files(self) -> dict[str, str]:
         """Texts that a run keeps in its folder, such as a vocabulary, by file name."""
         return {}
+
+
+class Measurement(Task[None]):
+    """A task in which nothing is learned: a run of no steps, whose `measure` is the whole experiment."""
+
+    @override
+    def batch(self, step: int, share: Share) -> None:
+        raise NotImplementedError
+
+    @override
+    def loss(self, model: nn.Module, batch: None, states: States | None) -> tuple[Tensor, States | None]:
+        raise NotImplementedError
+
+    @override
+    def evaluate(self, model: nn.Module, step: int, interrupted: Interrupted) -> Evaluation | None:
+        raise NotImplementedError
+
+    @override
+    def units(self, step: int) -> int:
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)

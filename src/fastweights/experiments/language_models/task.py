@@ -13,6 +13,7 @@ from fastweights.data.text.corpus import Corpus
 from fastweights.data.text.segments import Segment, SegmentStream
 from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import CarriedState, Context, Score, perplexity_of
+from fastweights.evaluation.positions import edges_up_to, losses_by_position
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.files import Json
 from fastweights.models.language_model import LanguageModel
@@ -146,7 +147,20 @@ class LanguageModelTask(Task[Segment]):
             length = self.config.segment_length
             contexts = [CarriedState(length, segments * length) for segments in SPANS]
             measured["reach"] = {str(context.reach): rounded(score("valid", context).loss) for context in contexts}
+        if not any(state.grows for state in model.initial_states(1)):
+            measured["positions"] = self._positions(model)
         return measured
+
+    def _positions(self, model: LanguageModel) -> Json:
+        """Losses by position in the validation text: the memory carried on, and emptied after every segment."""
+        tokens, length = self.corpus.valid, self.config.segment_length
+        edges, device = edges_up_to(len(tokens) - 1), next(model.parameters()).device
+        contexts = {"carried": CarriedState(length), "reset": CarriedState(length, length)}
+        losses = {
+            side: [rounded(loss) for loss in losses_by_position(model, tokens, context, edges, device)]
+            for side, context in contexts.items()
+        }
+        return {"edges": list(edges), **losses}
 
     @override
     def files(self) -> dict[str, str]:

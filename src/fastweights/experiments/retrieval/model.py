@@ -14,12 +14,18 @@ from torch.nn.functional import linear
 
 from fastweights.experiments.retrieval.reads import FastWeightRead, Pairs, Read, Reads, SoftmaxRead
 from fastweights.feature_maps import RandomFeatureMap
+from fastweights.memory import Observer
 from fastweights.shapes import Projection
 from fastweights.update_rules.gates import Gate
 
 
 class RetrievalModel(nn.Module):
-    """v̂ for each queried key of sequences of (key, value) pairs, all given by their index below S."""
+    """v̂ for each queried key of sequences of (key, value) pairs, all given by their index below S.
+
+    An `observer` is shown every sequence that is written (memory/recording.py).
+    """
+
+    observer: Observer | None = None
 
     def __init__(
         self,
@@ -80,6 +86,9 @@ class RetrievalModel(nn.Module):
             self._gates(keys, values),
             self.num_keys,
         )
+        if self.observer is not None and isinstance(self.attention, FastWeightRead):
+            for observation in self.attention.observations(pairs, projection):
+                self.observer(observation)
         return self.attention.read(pairs, self._project_queries(queries), projection)
 
     def draw_features(self, generator: torch.Generator) -> Projection | None:

@@ -42,6 +42,8 @@ class FastWeightCrossAttention(MemoryAttention):
                 attention_normalisation=self.attention_normalisation,
                 backend=self.backend,
             )
+        if self.observer is not None:
+            self._show(writes, state)
         refuse_overflow(source, state, None, after)
         return after
 

@@ -13,6 +13,8 @@ from fastweights.memory import (
     AttentionNormalisation,
     FastWeightState,
     Normalisation,
+    Observation,
+    Observer,
     SumNormalisation,
     WriteInputs,
     run_rule,
@@ -25,8 +27,11 @@ from fastweights.update_rules import DeltaRule, Gate, LinearRule, SumRule, Updat
 class MemoryAttention(nn.Module):
     """The choices, the feature map, the gates, and writing and reading by heads.
 
-    `attention_normalisation=True` stands for `AttentionNormalisation()`.
+    `attention_normalisation=True` stands for `AttentionNormalisation()`. An `observer` is shown every sequence that is
+    written (memory/recording.py).
     """
+
+    observer: Observer | None = None
 
     def __init__(
         self,
@@ -173,9 +178,19 @@ class MemoryAttention(nn.Module):
                 causal=causal,
                 backend=self.backend,
             )
+        if self.observer is not None:
+            self._show(writes, state, *((queries, reads) if causal else ()))
         y = self._outputs(reads, writes, x)
         refuse_overflow(x, state, y, after)
         return y, after
+
+    def _show(
+        self, writes: WriteInputs, state: FastWeightState, queries: Tensor | None = None, reads: Tensor | None = None
+    ) -> None:
+        """Show the observer what was written into which memory, and what each step read."""
+        assert self.observer is not None
+        attention = self.attention_normalisation
+        self.observer(Observation(self.update_rule, writes, state, attention, queries, reads, self.backend))
 
     def _attend(
         self,
@@ -194,6 +209,9 @@ class MemoryAttention(nn.Module):
             state = self.initial_state(x.shape[0], x.dtype, x.device)
             return self._run(writes, self.mapping(queries)[0], state, x, masking.causal)[0]
         normalised, drawn = self.attention_normalisation is not None, self.mapping.projection
+        if self.observer is not None:
+            writes = self._writes(source, keys, values, gate_logits, masking.mask)
+            self._show(writes, self.initial_state(x.shape[0], x.dtype, x.device))
 
         def by_definition(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             mapped, log_scales = self.mapping(keys, drawn)

@@ -19,12 +19,13 @@ from fastweights.memory import (
     FastWeightState,
     NoNormalisation,
     Normalisation,
+    Observation,
     SumNormalisation,
     WriteInputs,
     run_rule,
 )
 from fastweights.shapes import Features, Projection, Vectors
-from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, NormalisedStep, SumRule, UpdateRule
+from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, LinearRule, NormalisedStep, SumRule, UpdateRule
 
 
 @dataclass(frozen=True)
@@ -54,48 +55,54 @@ class FastWeightRead(Read):
         if self.attention_normalisation is not None or not isinstance(
             self.update_rule, DeltaRule | NormalisedStep | FastWeightMemoryRule
         ):
-            return self.read_by_definition(pairs, queries, projection)
+            linear = isinstance(self.update_rule, LinearRule)
+            return self.read_by_definition(pairs, queries, projection, "auto" if linear else "recurrent")
         keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
         if isinstance(self.update_rule, DeltaRule | NormalisedStep):
-            strengths = self.update_rule.coefficients(keys, pairs.gates).erase
-            return pairs.weighted_values(delta_read_weights(keys, queries, strengths))
+            gates = {name: gate[:, None] for name, gate in pairs.gates.items()}
+            strengths = self.update_rule.coefficients(keys[:, None], gates).erase
+            return pairs.weighted_values(delta_read_weights(keys, queries, strengths[:, 0]))
         values = pairs.one_hot_values()
         reads = clamped_reads(keys, queries, values, pairs.gates["beta"], self.clamp_first_write)
         return layer_norm(reads, reads.shape[-1:]) if self.update_rule.layer_norm else reads
 
-    def read_by_definition(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
-        """The same from W itself, written step by step as the rule is defined: any rule, and the oracle of the rest."""
-        keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
-        keys, queries, values = (x[:, None] for x in (keys, queries, pairs.one_hot_values()))
-        gates = {name: gate[:, None] for name, gate in pairs.gates.items()}
-        state = FastWeightState.zeros(
-            keys.shape[0],
-            1,
-            values.shape[-1],
-            keys.shape[-1],
-            normaliser=self.attention_normalisation is not None,
-            dtype=keys.dtype,
-        )
-        if isinstance(self.update_rule, FastWeightMemoryRule) and not self.clamp_first_write:
-            first = DeltaRule().step(state.weights, keys[:, :, 0], values[:, :, 0], {"beta": gates["beta"][:, :, 0]})
-            state = FastWeightState(first, state.normaliser, state.steps + 1)
-            keys, values, gates = (
-                keys[:, :, 1:],
-                values[:, :, 1:],
-                {name: gate[:, :, 1:] for name, gate in gates.items()},
-            )
+    def read_by_definition(
+        self, pairs: Pairs, queries: Questions, projection: Projection | None = None, backend: str = "recurrent"
+    ) -> Reads:
+        """The same from W itself, by default written step by step: any rule, and the oracle of the rest."""
+        rule, writes, state, *_ = self.observations(pairs, projection)[-1]
+        queries = self._mapped_queries(queries, projection)[:, None]
         _, state = run_rule(
-            self.update_rule,
-            WriteInputs(keys, values, gates),
-            keys,
+            rule,
+            writes,
+            writes.keys,
             state,
             attention_normalisation=self.attention_normalisation,
-            backend="recurrent",
+            backend=backend,
         )
         reads = self.update_rule.read(state.weights, queries)
         if state.normaliser is not None:
             reads = reads / (queries @ state.normaliser[..., None] + self.epsilon)
         return reads[:, 0]
+
+    def observations(self, pairs: Pairs, projection: Projection | None = None) -> list[Observation]:
+        """What is written into which memory; a first write that is not clamped comes apart, by the delta rule."""
+        keys, values = self._mapped_keys(pairs.keys, projection)[:, None], pairs.one_hot_values()[:, None]
+        writes = WriteInputs(keys, values, {name: gate[:, None] for name, gate in pairs.gates.items()})
+        normalised = self.attention_normalisation is not None
+        size = (keys.shape[0], 1, values.shape[-1], keys.shape[-1])
+        state = FastWeightState.zeros(*size, normaliser=normalised, dtype=keys.dtype)
+        if not isinstance(self.update_rule, FastWeightMemoryRule) or self.clamp_first_write:
+            return [Observation(self.update_rule, writes, state, self.attention_normalisation)]
+        first, rest = (
+            WriteInputs(keys[:, :, part], values[:, :, part], {n: g[:, :, part] for n, g in writes.gates.items()})
+            for part in (slice(0, 1), slice(1, None))
+        )
+        _, after = run_rule(DeltaRule(), first, first.keys, state, backend="recurrent")
+        return [
+            Observation(DeltaRule(), first, state),
+            Observation(self.update_rule, rest, after, self.attention_normalisation),
+        ]
 
     def _products(self, keys: Tensor, queries: Tensor, projection: Projection | None) -> Float[Tensor, "b t q"]:
         """φ(k_t)·φ(q), up to a factor of each sequence where attention normalisation cancels it."""

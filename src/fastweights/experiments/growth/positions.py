@@ -1,0 +1,47 @@
+"""Language models whose memory is carried over a long text: perplexity by position, from records that have it."""
+
+from dataclasses import dataclass
+
+from fastweights.evaluation.perplexity import perplexity_of
+from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.experiments.memories import MEMORIES, memory_name
+from fastweights.experiments.records import Records
+from fastweights.models.attention import FastWeightAttentionConfig
+from fastweights.reporting.catalogue import call
+
+
+@dataclass(frozen=True)
+class Positions:
+    """Perplexities of the words from one edge to the next: with the memory carried on, and with it emptied."""
+
+    preset: str
+    memory: str
+    label: str
+    carried_in_training: bool
+    edges: tuple[int, ...]
+    carried: tuple[float, ...]
+    reset: tuple[float, ...]
+
+    @property
+    def drift(self) -> float:
+        """How much worse the carried memory is on the last stretch than one that is emptied: 0.18 is 18 %."""
+        return self.carried[-1] / self.reset[-1] - 1
+
+
+def positions(records: Records) -> tuple[Positions, ...]:
+    """All that the records of language models hold, in the order of their presets."""
+    found = []
+    for run, record in records.items():
+        measured, task = record.result.get("positions"), run.task
+        if not isinstance(task, LanguageModellingConfig) or not measured:
+            continue
+        attention = task.model.attention
+        if not isinstance(attention, FastWeightAttentionConfig):
+            continue
+        memory = memory_name(attention.update_rule, attention.normalisation, attention.attention_normalisation)
+        label = MEMORIES[memory].series.label if memory in MEMORIES else memory
+        sides = (tuple(perplexity_of(loss) for loss in measured[side]) for side in ("carried", "reset"))
+        edges = tuple(measured["edges"])
+        label = f"{label}, {call(type(attention.feature_map)).partition('(')[0]}"
+        found.append(Positions(run.preset, memory, label, task.carry_state, edges, *sides))
+    return tuple(sorted(found, key=lambda one: (one.carried_in_training, one.preset)))

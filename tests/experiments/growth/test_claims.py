@@ -1,0 +1,98 @@
+"""Verdicts about growth follow from the columns of the streams."""
+
+import math
+
+import pytest
+
+from fastweights.experiments.growth.claims import (
+    judge_always_grows,
+    judge_blows_up,
+    judge_drift,
+    judge_instability,
+)
+from fastweights.experiments.growth.curves import Curves, slope
+from fastweights.experiments.growth.growth import drawing, language_model_table, rounded_table, stream_table
+from fastweights.experiments.growth.positions import Positions
+
+STEPS = [100, 1000, 10_000, 100_000, 1_000_000]
+
+
+def stream(power: float, reads: list[float], with_z: bool = True) -> dict[str, list[float]]:
+    columns = {
+        "step": [float(step) for step in STEPS],
+        "landing": [1.0 / step for step in STEPS],
+        "balance": [1.0] * 5,
+        "error": [0.5] * 5,
+        "weights": [step**0.5 for step in STEPS],
+        "read": reads,
+    }
+    return columns | ({"normaliser": [step**power for step in STEPS], "overlap": [2.0] * 5} if with_z else {})
+
+
+def both(power: float, reads: list[float], rounded: float) -> Curves:
+    short = {name: column[:3] for name, column in stream(power, reads).items()}
+    short["read"] = [*short["read"][:2], rounded]
+    plain = stream(0.0, [1.0] * 5, with_z=False)
+    return Curves(
+        {
+            ("delta-attention", "float32"): stream(power, reads),
+            ("delta-attention", "bfloat16"): short,
+            ("delta-sum", "float32"): plain,
+            ("delta-sum", "bfloat16"): {name: column[:3] for name, column in plain.items()},
+        }
+    )
+
+
+FALLING = [1.0, 0.3, 0.1, 0.03, 0.01]
+
+
+def test_slopes() -> None:
+    assert slope([(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]) == pytest.approx(2)
+    assert math.isnan(slope([(1.0, 1.0)]))
+    assert both(1.0, FALLING, 0.1).exponent("delta-attention", "landing") == pytest.approx(-1)
+
+
+def test_always_grows() -> None:
+    assert judge_always_grows(both(1.0, FALLING, 0.1)).verdict == "holds"
+    assert judge_always_grows(both(0.0, FALLING, 0.1)).verdict == "does not hold"
+    assert judge_always_grows(Curves({})).verdict == "not run yet"
+
+
+def test_instability_needs_growing_reads_or_a_rounded_state() -> None:
+    assert judge_instability(both(1.0, FALLING, 0.1)).verdict == "does not hold"
+    assert judge_instability(both(1.0, FALLING, 0.4)).verdict == "holds in part"
+    assert judge_instability(both(1.0, FALLING[::-1], 0.4)).verdict == "holds"
+    assert judge_instability(both(1.0, [*FALLING[:4], math.nan], 0.1)).verdict == "holds in part"
+    assert judge_instability(Curves({})).verdict == "not run yet"
+
+
+def positions(memory: str, drift: float) -> Positions:
+    return Positions("cpu-x", memory, memory, False, (0, 300, 1000), (400.0, 500.0 * (1 + drift)), (400.0, 500.0))
+
+
+def test_blowing_up_is_growth_faster_than_linear() -> None:
+    found = both(1.0, FALLING, 0.1)
+    assert judge_blows_up(found).verdict == "does not hold"
+    assert judge_blows_up(both(2.0, FALLING, 0.1)).verdict == "holds"
+    worse = Curves(found.streams, (positions("delta-sum-attention", 0.2),))
+    assert judge_blows_up(worse).verdict == "holds in part"
+    assert "+20.0%" in judge_blows_up(worse).evidence
+
+
+def test_drift_compares_the_papers_choice_with_models_that_have_a_z() -> None:
+    assert judge_drift(Curves({})).verdict == "not run yet"
+    found = Curves({}, (positions("delta-sum", 0.18), positions("sum-attention", 0.001)))
+    assert judge_drift(found).verdict == "holds"
+    assert judge_drift(Curves({}, (positions("delta-sum", 0.0), positions("sum-attention", 0.1)))).verdict != "holds"
+
+
+def test_tables_and_figure() -> None:
+    found = Curves(both(1.0, FALLING, 0.4).streams, (positions("delta-sum", 0.18),))
+    (attention, paper) = stream_table(found).rows
+    assert attention[0] == "delta, attention"
+    assert attention[1] == "0.01 / 0.0001 / 1e-06"
+    assert attention[-1] == "0.50, 0.00, -1.00"
+    assert paper[-1].startswith("0.50, –")
+    assert rounded_table(found).rows[0][2] == "0.1 → 0.4"
+    assert language_model_table(found).rows[0][-1] == "+18.0%"
+    assert drawing(found).png.startswith(b"\x89PNG")
