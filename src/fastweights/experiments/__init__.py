@@ -18,6 +18,8 @@ EXPERIMENTS: dict[str, str] = {
     "retrieval": "fastweights.experiments.retrieval",
     "translation": "fastweights.experiments.translation",
     "language-model": "fastweights.experiments.language_models",
+    "recall": "fastweights.experiments.recall",
+    "questions": "fastweights.experiments.questions",
 }
 """The families by the name of their task; the command line, the report and the tests read this table."""
 

@@ -1,0 +1,84 @@
+"""The runs of recall and state tracking by name: a problem, and a model of `contenders.py`."""
+
+from collections.abc import Callable
+
+from fastweights.config import unknown
+from fastweights.data.bindings import Bindings
+from fastweights.data.words import Words
+from fastweights.experiments.contenders import contender
+from fastweights.experiments.recall.config import RecallConfig
+from fastweights.experiments.records import Records
+from fastweights.models.attention import AttentionConfig
+from fastweights.models.sequence_classifier import SequenceClassifierConfig
+from fastweights.training.config import TrainingConfig
+from fastweights.training.run import Run
+from fastweights.training.stopping import Stopping
+
+
+def _states(group: str, length: int = 40) -> Callable[[AttentionConfig], RecallConfig]:
+    """One layer without a convolution: what it can track, its memory tracks."""
+    return lambda attention: RecallConfig(
+        Words(group, length=length),
+        SequenceClassifierConfig(attention, num_layers=1, convolution=None),
+        times=(1, 2, 4, 6),
+    )
+
+
+def _bindings(problem: Bindings, num_heads: int = 4) -> Callable[[AttentionConfig], RecallConfig]:
+    return lambda attention: RecallConfig(problem, SequenceClassifierConfig(attention, num_heads=num_heads))
+
+
+PROBLEMS: dict[str, Callable[[AttentionConfig], RecallConfig]] = {
+    "parity": _states("z2"),
+    "counting": _states("z3"),
+    "words": _states("s3"),
+    "words-s5": _states("s5", length=20),
+    "recall": _bindings(Bindings(64, 64, 192, rebinding=False), num_heads=2),
+    "rebinding": _bindings(Bindings()),
+    "rebinding-64": _bindings(Bindings(64, 64, 192), num_heads=2),
+}
+"""The task of a problem for an attention. Heads of 32 have 64 features with DPFP-1: room for 64 variables."""
+
+USUAL_MODEL = {"parity": "signed-delta-2", "counting": "product2", "words": "product2", "words-s5": "product4"}
+TRAINING = {
+    "parity": (400, 32),
+    "counting": (400, 32),
+    "words": (600, 32),
+    "words-s5": (1200, 32),
+    "recall": (500, 16),
+    "rebinding": (600, 32),
+    "rebinding-64": (500, 16),
+}
+"""Steps and sequences per step. With too few steps the learning rate is gone before all have arrived."""
+
+
+def preset(name: str, model: str | None = None, rule: str | None = None, seed: int = 1) -> Run:
+    """A run of a problem with one of the contenders, whose name says the rule."""
+    if rule is not None:
+        raise ValueError(f"rule: the models of {name} name their rule, as in --model delta-l2; got {rule!r}")
+    if name not in PROBLEMS:
+        raise ValueError(f"problem: {unknown('name', name, PROBLEMS)}")
+    model = model or USUAL_MODEL.get(name, "delta-l2")
+    steps, batch_size = TRAINING[name]
+    training = TrainingConfig(
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=3e-3,
+        warmup_steps=50,
+        clip_norm=1.0,
+        log_every=None,
+        evaluate_every=100,
+        seed=seed,
+    )
+    return Run(PROBLEMS[name](contender(model)), training, _stopping(name), preset=f"{name}-{model}")
+
+
+def _stopping(name: str) -> Stopping:
+    """Answers to questions may stop at 99.8 %; a state that is right for 40 steps need not be for 240."""
+    return Stopping(target=0.002) if name.startswith("rebinding") or name == "recall" else Stopping()
+
+
+def summary(records: Records) -> str:
+    """How many records there are, in words."""
+    count = sum(isinstance(run.task, RecallConfig) for run in records)
+    return f"{count} records of recall and state tracking"
