@@ -27,6 +27,7 @@ from fastweights.update_rules import (
     Decay,
     DecayedSumRule,
     DeltaProductRule,
+    DeltaRule,
     FastWeightMemoryRule,
     GatedLinearDecay,
     LinearRule,
@@ -44,6 +45,7 @@ MORE: tuple[FeatureMap | UpdateRule, ...] = (
     FastWeightMemoryRule(layer_norm=False),
     ProgrammerRule(activation="identity"),
     ProgrammerRule(activation="relu"),
+    DeltaRule(negative=True, beta_bias=-1.0),
     DeltaProductRule(3, gated=True),
     DecayedSumRule(GatedLinearDecay()),
 )
@@ -86,7 +88,7 @@ class Combination:
     @property
     def makes_sense(self) -> bool:
         """Whether a layer accepts it: see its errors for why the others are refused."""
-        if self.needs_normaliser and not self.feature_map.positive:
+        if self.needs_normaliser and not (self.feature_map.positive and self.normalisation.keeps_sign):
             return False
         if not self.keeps_scale_apart:
             return True

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Identity, Relu, Tanh
+from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Identity, Relu, SiLU, SoftmaxFeatures, Tanh
 from fastweights.memory import (
     AttentionNormalisation,
+    CentredL2,
     L2Normalisation,
     NoNormalisation,
     Normalisation,
@@ -30,6 +31,7 @@ from fastweights.update_rules import (
     LinearRule,
     Mamba2Decay,
     NormalisedDeltaRule,
+    NormalisedStep,
     ProgrammerRule,
     SumRule,
     UpdateRule,
@@ -156,6 +158,8 @@ def step_of(rule: UpdateRule, divides_retrieval: bool = False) -> Step:
             return normalised_delta_step if divides_retrieval else delta_step
         case NormalisedDeltaRule():
             return normalised_delta_step
+        case NormalisedStep():
+            return lambda weights, k, v, gates, z: normalised_step(rule, weights, k, v, gates["beta"])
         case FastWeightMemoryRule():
             return clamped_step
         case GatedDeltaRule() | KimiDeltaRule() | GatedDeltaRule2() | DecayedSumRule() | DeltaProductRule():
@@ -176,6 +180,12 @@ def normalised_delta_step(weights: Tensor, k: Tensor, v: Tensor, gates: Gates, z
     """Eqs. 27, 22 and 23, with v̄ = 0 where z·k = 0."""
     assert z is not None
     return _write_and_remove(weights, k, v, gates["beta"], retrieved=divide_or_zero(matvec(weights, k), dot(z, k)))
+
+
+def normalised_step(rule: NormalisedStep, weights: Tensor, k: Tensor, v: Tensor, beta: Tensor) -> Tensor:
+    """Eqs. 20, 22 and 23 with both outer products divided by k·k + ε, as normalised least mean squares does."""
+    step = (beta / (dot(k, k) + rule.epsilon))[..., None, None]
+    return weights + step * outer(v, k) - step * outer(matvec(weights, k), k)
 
 
 def gated_step(rule: UpdateRule, weights: Tensor, k: Tensor, v: Tensor, gates: Mapping[str, Tensor]) -> Tensor:
@@ -225,6 +235,10 @@ def features(feature_map: FeatureMap, x: Tensor, projection: Tensor | None = Non
             return x.tanh()
         case Relu():
             return torch.where(x > 0, x, 0.0)
+        case SiLU():
+            return x / (1 + (-x).exp())
+        case SoftmaxFeatures():
+            return x.exp() / x.exp().sum(-1, keepdim=True)
         case EluPlusOne():
             return torch.where(x > 0, x + 1, x.exp())  # Eq. 30
         case Favor():
@@ -261,6 +275,10 @@ def normalised(normalisation: Normalisation, phi: Tensor) -> Tensor:
             # The square root has no gradient at zero: there, take that of one.
             squares = phi.square().sum(-1)
             return divide_or_zero(phi, torch.where(squares == 0, 1.0, squares).sqrt())
+        case CentredL2():
+            centred = phi - phi.sum(-1, keepdim=True) / phi.shape[-1]
+            squares = centred.square().sum(-1)
+            return divide_or_zero(centred, torch.where(squares == 0, 1.0, squares).sqrt())
         case _:
             return normalisation(phi)
 

@@ -12,6 +12,8 @@ ELSEWHERE = {
     "feature_maps/base.py": "feature_maps/test_every_map.py",
     "feature_maps/identity.py": "feature_maps/test_every_map.py",
     "feature_maps/relu.py": "feature_maps/test_every_map.py",
+    "feature_maps/silu.py": "feature_maps/test_every_map.py",
+    "feature_maps/softmax.py": "feature_maps/test_every_map.py",
     "feature_maps/tanh.py": "feature_maps/test_every_map.py",
     "update_rules/base.py": "update_rules/test_definitions.py",
     "update_rules/decayed_sum.py": "update_rules/test_definitions.py",

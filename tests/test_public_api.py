@@ -21,6 +21,8 @@ PUBLIC = {
         "Identity",
         "RandomFeatureMap",
         "Relu",
+        "SiLU",
+        "SoftmaxFeatures",
         "Tanh",
     ],
     "update_rules": [
@@ -40,6 +42,7 @@ PUBLIC = {
         "LinearRule",
         "Mamba2Decay",
         "NormalisedDeltaRule",
+        "NormalisedStep",
         "ProgrammerRule",
         "RetNetDecay",
         "SoftplusDecay",
@@ -50,6 +53,7 @@ PUBLIC = {
     "memory": [
         "AttentionNormalisation",
         "FastWeightState",
+        "CentredL2",
         "L2Normalisation",
         "NORMALISATIONS",
         "NoNormalisation",

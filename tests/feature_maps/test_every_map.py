@@ -3,7 +3,18 @@
 import pytest
 import torch
 
-from fastweights.feature_maps import DPFP, FEATURE_MAPS, EluPlusOne, Favor, FeatureMap, Identity, Relu, Tanh
+from fastweights.feature_maps import (
+    DPFP,
+    FEATURE_MAPS,
+    EluPlusOne,
+    Favor,
+    FeatureMap,
+    Identity,
+    Relu,
+    SiLU,
+    SoftmaxFeatures,
+    Tanh,
+)
 
 MAPS: list[FeatureMap] = [
     *(cls() for cls in FEATURE_MAPS.values()),
@@ -51,6 +62,13 @@ def test_one_line_maps_match_their_definition() -> None:
     x = torch.randn(20, dtype=torch.float64)
     assert torch.equal(Identity()(x), x)
     assert torch.equal(Tanh()(x), torch.tanh(x))
+    torch.testing.assert_close(SiLU()(x), x / (1 + torch.exp(-x)))
+    torch.testing.assert_close(SoftmaxFeatures()(x), x.exp() / x.exp().sum(-1, keepdim=True))
+    # log 1, 2, 5 in proportion, and no overflow
+    torch.testing.assert_close(
+        SoftmaxFeatures()(1000 + torch.tensor([1.0, 2.0, 5.0], dtype=torch.float64).log()),
+        torch.tensor([0.125, 0.25, 0.625], dtype=torch.float64),
+    )
     assert torch.equal(Relu()(x), torch.where(x > 0, x, 0.0))
 
 

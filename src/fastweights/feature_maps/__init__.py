@@ -6,6 +6,8 @@ from fastweights.feature_maps.elu import EluPlusOne
 from fastweights.feature_maps.favor import Favor
 from fastweights.feature_maps.identity import Identity
 from fastweights.feature_maps.relu import Relu
+from fastweights.feature_maps.silu import SiLU
+from fastweights.feature_maps.softmax import SoftmaxFeatures
 from fastweights.feature_maps.tanh import Tanh
 
 FEATURE_MAPS: dict[str, type[FeatureMap]] = {
@@ -15,6 +17,8 @@ FEATURE_MAPS: dict[str, type[FeatureMap]] = {
     "elu": EluPlusOne,
     "favor": Favor,
     "dpfp": DPFP,
+    "softmax-features": SoftmaxFeatures,
+    "silu": SiLU,
 }
 
 __all__ = [
@@ -26,5 +30,7 @@ __all__ = [
     "Identity",
     "RandomFeatureMap",
     "Relu",
+    "SiLU",
+    "SoftmaxFeatures",
     "Tanh",
 ]

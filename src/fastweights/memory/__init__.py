@@ -6,6 +6,7 @@ from fastweights.memory.layer_state import LayerState
 from fastweights.memory.normalise import (
     NORMALISATIONS,
     AttentionNormalisation,
+    CentredL2,
     L2Normalisation,
     NoNormalisation,
     Normalisation,
@@ -24,6 +25,7 @@ __all__ = [
     "Backend",
     "BackendStatus",
     "Call",
+    "CentredL2",
     "FastWeightState",
     "L2Normalisation",
     "LayerState",

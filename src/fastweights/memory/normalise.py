@@ -21,6 +21,12 @@ class Normalisation(ABC):
     forgets_scale: ClassVar[bool] = True
     """Whether φ and c·φ give the same result, so that the scale of the features does not matter."""
 
+    keeps_sign: ClassVar[bool] = True
+    """Whether features that are never negative stay so, as attention normalisation requires."""
+
+    fewest_features: ClassVar[int] = 1
+    """Of fewer features the normalisation leaves nothing."""
+
     kernel: ClassVar[NormalisationKernel | None] = None
     """Its name for `kernels.features.fused_features`, if compiled feature maps can apply it in the same pass."""
 
@@ -72,10 +78,34 @@ class L2Normalisation(Normalisation):
         return (scaled / norm.clamp(min=1)).to(features.dtype)
 
 
+@dataclass(frozen=True)
+class CentredL2(Normalisation):
+    """φ'(x) = c / |c|₂  with  c = φ(x) - mean_j φ(x)_j.
+
+    Features that are never negative have a direction in common, (1, …, 1), along which every write also writes and
+    every query also reads. Centring takes it out; a write of strength 1 then replaces the old value in full and leaves
+    more of the others as they were. Features that are all equal have nothing else and become zero.
+    """
+
+    equations: ClassVar[str] = "-"
+    keeps_sign: ClassVar[bool] = False
+    fewest_features: ClassVar[int] = 2
+
+    @override
+    def __call__(self, features: Features) -> Features:
+        centred = _scale_to_one(features)
+        # Twice: what rounding left of the mean could be as large as the differences of features that are nearly equal.
+        for _ in range(2):
+            centred = centred - centred.mean(dim=-1, keepdim=True)
+        norm = torch.linalg.vector_norm(centred, dim=-1, keepdim=True)
+        return (centred / norm.masked_fill(norm == 0, torch.inf)).to(features.dtype)
+
+
 NORMALISATIONS: dict[str, type[Normalisation]] = {
     "none": NoNormalisation,
     "sum": SumNormalisation,
     "l2": L2Normalisation,
+    "centred-l2": CentredL2,
 }
 
 

@@ -23,6 +23,7 @@ from fastweights.update_rules.gated_delta2 import GatedDeltaRule2
 from fastweights.update_rules.gates import Gate, WriteStrength
 from fastweights.update_rules.kimi_delta import KimiDeltaRule
 from fastweights.update_rules.normalised_delta import NormalisedDeltaRule
+from fastweights.update_rules.normalised_step import NormalisedStep
 from fastweights.update_rules.programmer import ProgrammerRule
 from fastweights.update_rules.sum_rule import SumRule
 
@@ -30,6 +31,7 @@ UPDATE_RULES: dict[str, type[UpdateRule]] = {
     "sum": SumRule,
     "delta": DeltaRule,
     "normalised-delta": NormalisedDeltaRule,
+    "normalised-step": NormalisedStep,
     "fast-weight-memory": FastWeightMemoryRule,
     "programmer": ProgrammerRule,
     "gated-delta": GatedDeltaRule,
@@ -58,6 +60,7 @@ __all__ = [
     "LinearRule",
     "Mamba2Decay",
     "NormalisedDeltaRule",
+    "NormalisedStep",
     "ProgrammerRule",
     "RetNetDecay",
     "SoftplusDecay",

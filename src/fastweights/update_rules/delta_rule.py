@@ -16,17 +16,19 @@ class DeltaRule(LinearRule):
     """W ← W + β (v - W k) ⊗ k.
 
     With `negative` β reaches 2: a write then takes away up to twice what the key retrieves, so that the memory can
-    change sign, which counting and parity need (Grazzi et al., 2024).
+    change sign, which counting and parity need (Grazzi et al., 2024). With a `beta_bias` β starts at σ(beta_bias)
+    instead of ½: at 3 a first write already replaces 95 % of the old value.
     """
 
     negative: bool = False
+    beta_bias: float | None = None
 
     equations: ClassVar[str] = "20-25"
 
     @property
     @override
     def gates(self) -> tuple[Gate, ...]:
-        return (write_strength(self.negative),)
+        return (write_strength(self.negative, bias=self.beta_bias),)
 
     @override
     def step(

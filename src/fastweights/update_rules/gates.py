@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor
 from typing_extensions import override
 
@@ -38,18 +39,28 @@ class Gate(ABC):
 
 @dataclass(frozen=True)
 class WriteStrength(Gate):
-    """β = largest · σ(W_β x) (Eq. 21): how much of the old value a write replaces."""
+    """β = largest · σ(W_β x + b) (Eq. 21): how much of the old value a write replaces.
+
+    The bias b is learned, one per head, and starts at `bias`; without one there is none, as in the paper.
+    """
 
     largest: float = 1.0
+    bias: float | None = None
+
+    @override
+    def parameters(self, num_heads: int, components: int) -> dict[str, Tensor]:
+        return {} if self.bias is None else {"bias": torch.full((num_heads,), self.bias)}
 
     @override
     def __call__(self, logits: Tensor, **parameters: Tensor) -> Tensor:
+        if parameters:
+            logits = logits + parameters["bias"].unsqueeze(1)
         return logits.sigmoid() if self.largest == 1.0 else self.largest * logits.sigmoid()
 
 
 BETA = WriteStrength("beta")
 
 
-def write_strength(negative: bool, each_write: bool = False) -> WriteStrength:
+def write_strength(negative: bool, each_write: bool = False, bias: float | None = None) -> WriteStrength:
     """β in (0, 1), or in (0, 2): then I - β k kᵀ has eigenvalues down to -1 for keys of length 1."""
-    return WriteStrength("beta", each_write=each_write, largest=2.0 if negative else 1.0)
+    return WriteStrength("beta", each_write=each_write, largest=2.0 if negative else 1.0, bias=bias)

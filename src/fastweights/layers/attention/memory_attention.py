@@ -229,10 +229,17 @@ class MemoryAttention(nn.Module):
 
     def _refuse_what_does_not_go_together(self) -> None:
         feature_map, normalisation = self.mapping.feature_map, self.mapping.normalisation
-        if self.attention_normalisation is not None and not feature_map.positive:
+        if self.attention_normalisation is not None and not (feature_map.positive and normalisation.keeps_sign):
+            signed = normalisation if feature_map.positive else feature_map
             raise ValueError(
-                f"attention_normalisation: {feature_map} can be negative, so that z·q could vanish; "
-                "possible: a map with positive features, or normalisation=L2Normalisation()"
+                f"attention_normalisation: features of {signed} can be negative, so that z·q could vanish; "
+                "possible: a map and a normalisation with positive features, or no attention normalisation and "
+                "normalisation=L2Normalisation()"
+            )
+        if self.mapping.feature_dim < normalisation.fewest_features:
+            raise ValueError(
+                f"normalisation: {normalisation} leaves nothing of {self.mapping.feature_dim} feature; "
+                f"possible: a larger key_dim, or a map with at least {normalisation.fewest_features} features"
             )
         divides_everything = self.attention_normalisation is not None and self.attention_normalisation.retrieval
         run = self.update_rule.with_attention_normalisation()

@@ -24,7 +24,7 @@ from fastweights.memory import (
     run_rule,
 )
 from fastweights.shapes import Features, Projection, Vectors
-from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, SumRule, UpdateRule
+from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, NormalisedStep, SumRule, UpdateRule
 
 
 @dataclass(frozen=True)
@@ -52,12 +52,13 @@ class FastWeightRead(Read):
                 weights = weights / (weights.sum(dim=1, keepdim=True) + self.epsilon)
             return pairs.weighted_values(weights)
         if self.attention_normalisation is not None or not isinstance(
-            self.update_rule, DeltaRule | FastWeightMemoryRule
+            self.update_rule, DeltaRule | NormalisedStep | FastWeightMemoryRule
         ):
             return self.read_by_definition(pairs, queries, projection)
         keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
-        if isinstance(self.update_rule, DeltaRule):
-            return pairs.weighted_values(delta_read_weights(keys, queries, pairs.gates["beta"]))
+        if isinstance(self.update_rule, DeltaRule | NormalisedStep):
+            strengths = self.update_rule.coefficients(keys, pairs.gates).erase
+            return pairs.weighted_values(delta_read_weights(keys, queries, strengths))
         values = pairs.one_hot_values()
         reads = clamped_reads(keys, queries, values, pairs.gates["beta"], self.clamp_first_write)
         return layer_norm(reads, reads.shape[-1:]) if self.update_rule.layer_norm else reads
