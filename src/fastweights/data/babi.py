@@ -44,7 +44,9 @@ class QuestionTask:
 def open_task(folder: Path, task: int, examples: int) -> QuestionTask:
     """The stories of task 1 … 20; a ValueError says what is missing or which line of which file is damaged."""
     if not folder.is_dir():
-        raise ValueError(f"{folder}: no such folder; expected one with en/qa1_…_train.txt, or with the files themselves")
+        raise ValueError(
+            f"{folder}: no such folder; expected one with en/qa1_…_train.txt, or with the files themselves"
+        )
     inner = folder / FOLDERS.get(examples, "")
     place = inner if inner.is_dir() else folder
     train, test = _file(place, task, "train"), _file(place, task, "test")

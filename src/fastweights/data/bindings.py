@@ -7,9 +7,12 @@ again has a new value, and the newest one is asked for: what the sum rule cannot
 from dataclasses import dataclass
 
 import numpy as np
-from typing_extensions import override
+from numpy.typing import NDArray
 
 from fastweights.data.marked import NOTHING, MarkedSteps
+
+OFTEN = 8
+"""Variables that were rebound so often or more are one group."""
 
 
 @dataclass(frozen=True)
@@ -18,7 +21,7 @@ class Bindings:
 
     A share of the events are questions, the first event never is. Without `rebinding` every variable is bound once, in
     random order, and questions fill the rest: there must be room for all variables. The group of a question is how
-    often its variable had been rebound.
+    often its variable had been rebound, at most `OFTEN`.
     """
 
     variables: int = 8
@@ -65,12 +68,12 @@ class Bindings:
             inputs[:, event, 0] = np.where(asks, self.variables + self.values, variable)
             inputs[:, event, 1] = np.where(asks, variable, self.variables + values[:, event])
             targets[:, event, 1] = np.where(asks, bound[every, variable], NOTHING)
-            groups[:, event, 1] = np.where(asks, count[every, variable] - 1, 0)
+            groups[:, event, 1] = np.where(asks, np.minimum(count[every, variable] - 1, OFTEN), 0)
             bound[every, variable] = np.where(asks, bound[every, variable], values[:, event])
             count[every, variable] += ~asks
         return MarkedSteps.of(*(x.reshape(rows, 2 * events) for x in (inputs, targets, groups)))
 
-    def _which_ask(self, rows: int, events: int, random: np.random.Generator) -> np.ndarray:
+    def _which_ask(self, rows: int, events: int, random: np.random.Generator) -> NDArray[np.bool_]:
         if self.rebinding:
             asks = random.random((rows, events)) < self.questions
         else:
@@ -79,7 +82,7 @@ class Bindings:
         asks[:, 0] = False
         return asks
 
-    def _variables(self, asks: np.ndarray, random: np.random.Generator) -> np.ndarray:
+    def _variables(self, asks: NDArray[np.bool_], random: np.random.Generator) -> NDArray[np.int64]:
         """Which variable every event is about: any one, or the next one; of a question one that was bound before."""
         rows, events = asks.shape
         if self.rebinding:

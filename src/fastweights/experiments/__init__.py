@@ -20,6 +20,7 @@ EXPERIMENTS: dict[str, str] = {
     "language-model": "fastweights.experiments.language_models",
     "recall": "fastweights.experiments.recall",
     "questions": "fastweights.experiments.questions",
+    "images": "fastweights.experiments.images",
 }
 """The families by the name of their task; the command line, the report and the tests read this table."""
 

@@ -7,6 +7,7 @@ from fastweights.config import unknown
 from fastweights.feature_maps import DPFP, FeatureMap, Identity
 from fastweights.memory import (
     AttentionNormalisation,
+    CentredL2,
     L2Normalisation,
     NoNormalisation,
     Normalisation,
@@ -18,6 +19,7 @@ from fastweights.update_rules import (
     DeltaRule,
     GatedDeltaRule,
     KimiDeltaRule,
+    NormalisedStep,
     SumRule,
     UpdateRule,
 )
@@ -39,6 +41,8 @@ CONTENDERS: dict[str, AttentionConfig] = {
     "delta-attention": _memory(DeltaRule(), NoNormalisation(), attention_normalisation=AttentionNormalisation()),
     "delta": _memory(DeltaRule(), SumNormalisation()),
     "delta-l2": _memory(DeltaRule(), L2Normalisation()),
+    "delta-centred": _memory(DeltaRule(), CentredL2()),
+    "nlms": _memory(NormalisedStep(), SumNormalisation()),
     "gated-delta": _memory(GatedDeltaRule(), L2Normalisation()),
     "kimi-delta": _memory(KimiDeltaRule(), L2Normalisation()),
     "signed-delta": _memory(DeltaRule(), L2Normalisation(), Identity()),
@@ -47,21 +51,7 @@ CONTENDERS: dict[str, AttentionConfig] = {
 }
 """`delta` is the paper's choice, sum-normalised; `-2` has β in (0, 2); `product` n writes per step, β in (0, 2)."""
 
-LABELS = {
-    "softmax": "softmax attention",
-    "sum": "sum rule",
-    "delta-attention": "delta rule, attention-normalised",
-    "delta": "delta rule, sum-normalised",
-    "delta-l2": "delta rule, L2",
-    "gated-delta": "gated delta rule, L2",
-    "kimi-delta": "Kimi delta rule, L2",
-    "signed-delta": "delta rule, β in (0, 1)",
-    "signed-delta-2": "delta rule, β in (0, 2)",
-    **{f"product{n}": f"{n} delta writes per step" for n in (2, 3, 4)},
-}
-"""What tables and figures call them."""
-
-DELTA_FAMILY = ("delta", "delta-l2", "gated-delta", "kimi-delta")
+DELTA_FAMILY = ("delta", "nlms", "delta-l2", "delta-centred", "gated-delta", "kimi-delta")
 """Memories that replace what a key retrieves; with attention normalisation the rule does not do that any more."""
 
 

@@ -26,19 +26,18 @@ def preset(
     model = model or "delta-l2"
     layers = 3 if number in SEVERAL_FACTS else 2
     config = QuestionsConfig(number, examples, SequenceClassifierConfig(contender(model), num_layers=layers))
-    many = examples > 1_000
+    few = examples <= 1_000
     training = TrainingConfig(
-        steps=(1500 if many else 400) * (2 if number in SEVERAL_FACTS and many else 1),
+        steps=300 if few else 1200 if number in SEVERAL_FACTS else 800,
         batch_size=32,
         learning_rate=2e-3,
         warmup_steps=50,
         clip_norm=1.0,
         log_every=None,
-        evaluate_every=100 if many else 50,
+        evaluate_every=50 if few else 100,
         seed=seed,
     )
-    stopping = Stopping(target=0.002, patience=8)
-    return Run(config, training, stopping, preset=f"qa{number}-{examples}-{model}")
+    return Run(config, training, Stopping(target=0.002), preset=f"qa{number}-{examples}-{model}")
 
 
 def summary(records: Records) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fastweights.config import unknown
 from fastweights.data.bindings import Bindings
-from fastweights.data.words import Words
+from fastweights.data.words import Letters, Words
 from fastweights.experiments.contenders import contender
 from fastweights.experiments.recall.config import RecallConfig
 from fastweights.experiments.records import Records
@@ -15,10 +15,10 @@ from fastweights.training.run import Run
 from fastweights.training.stopping import Stopping
 
 
-def _states(group: str, length: int = 40) -> Callable[[AttentionConfig], RecallConfig]:
+def _states(group: str, letters: Letters = "all") -> Callable[[AttentionConfig], RecallConfig]:
     """One layer without a convolution: what it can track, its memory tracks."""
     return lambda attention: RecallConfig(
-        Words(group, length=length),
+        Words(group, letters),
         SequenceClassifierConfig(attention, num_layers=1, convolution=None),
         times=(1, 2, 4, 6),
     )
@@ -31,25 +31,19 @@ def _bindings(problem: Bindings, num_heads: int = 4) -> Callable[[AttentionConfi
 PROBLEMS: dict[str, Callable[[AttentionConfig], RecallConfig]] = {
     "parity": _states("z2"),
     "counting": _states("z3"),
-    "words": _states("s3"),
-    "words-s5": _states("s5", length=20),
-    "recall": _bindings(Bindings(64, 64, 192, rebinding=False), num_heads=2),
+    "words-s3": _states("s3"),
+    "words-s5-swaps": _states("s5", "swaps"),
+    "words-s5-cycles": _states("s5", "cycles"),
     "rebinding": _bindings(Bindings()),
-    "rebinding-64": _bindings(Bindings(64, 64, 192), num_heads=2),
+    "rebinding-64": _bindings(Bindings(64, 8, 128), num_heads=2),
+    "recall-64": _bindings(Bindings(64, 8, 128, rebinding=False), num_heads=2),
 }
 """The task of a problem for an attention. Heads of 32 have 64 features with DPFP-1: room for 64 variables."""
 
-USUAL_MODEL = {"parity": "signed-delta-2", "counting": "product2", "words": "product2", "words-s5": "product4"}
-TRAINING = {
-    "parity": (400, 32),
-    "counting": (400, 32),
-    "words": (600, 32),
-    "words-s5": (1200, 32),
-    "recall": (500, 16),
-    "rebinding": (600, 32),
-    "rebinding-64": (500, 16),
-}
+TRAINING = {"rebinding": (600, 32), "rebinding-64": (500, 16), "recall-64": (500, 16)}
 """Steps and sequences per step. With too few steps the learning rate is gone before all have arrived."""
+TRACKING = (500, 32)
+"""The same for words, of which every step asks."""
 
 
 def preset(name: str, model: str | None = None, rule: str | None = None, seed: int = 1) -> Run:
@@ -58,8 +52,8 @@ def preset(name: str, model: str | None = None, rule: str | None = None, seed: i
         raise ValueError(f"rule: the models of {name} name their rule, as in --model delta-l2; got {rule!r}")
     if name not in PROBLEMS:
         raise ValueError(f"problem: {unknown('name', name, PROBLEMS)}")
-    model = model or USUAL_MODEL.get(name, "delta-l2")
-    steps, batch_size = TRAINING[name]
+    model = model or ("delta-l2" if name in TRAINING else "product2")
+    steps, batch_size = TRAINING.get(name, TRACKING)
     training = TrainingConfig(
         steps=steps,
         batch_size=batch_size,
@@ -70,12 +64,9 @@ def preset(name: str, model: str | None = None, rule: str | None = None, seed: i
         evaluate_every=100,
         seed=seed,
     )
-    return Run(PROBLEMS[name](contender(model)), training, _stopping(name), preset=f"{name}-{model}")
-
-
-def _stopping(name: str) -> Stopping:
-    """Answers to questions may stop at 99.8 %; a state that is right for 40 steps need not be for 240."""
-    return Stopping(target=0.002) if name.startswith("rebinding") or name == "recall" else Stopping()
+    # Answers may stop at 99.8 %; a state that is right for 40 steps need not be for 240.
+    stopping = Stopping(target=0.002) if name in TRAINING else Stopping()
+    return Run(PROBLEMS[name](contender(model)), training, stopping, preset=f"{name}-{model}")
 
 
 def summary(records: Records) -> str:
