@@ -65,14 +65,18 @@ class Words:
         return len(self.elements)
 
     def draw(self, rows: int, times: int, random: np.random.Generator) -> MarkedSteps:
-        """Random words of `times` the length; every step asks for the product so far."""
+        """Random words of `times` the length; every step asks for the product so far.
+
+        The group of a step counts how many whole lengths stand before it: in group 0 are those of trained length.
+        """
         letters = random.integers(self.num_tokens, size=(rows, times * self.length))
         products, state = np.empty_like(letters), np.zeros(rows, dtype=np.int64)
         table, alphabet = _table(self.group), np.array(self.alphabet)
         for step in range(letters.shape[1]):
             state = table[state, alphabet[letters[:, step]]]
             products[:, step] = state
-        return MarkedSteps.of(letters, products, np.zeros_like(products))
+        groups = np.broadcast_to(np.arange(letters.shape[1]) // self.length, letters.shape)
+        return MarkedSteps.of(letters, products, groups.copy())
 
 
 @cache

@@ -95,9 +95,12 @@ class MarkedStepsTask(Task[Batch]):
 
     @override
     def summary(self, evaluations: Sequence[Json]) -> Json:
-        """The accuracies of the first evaluation with the least loss."""
+        """The accuracies of the evaluation with the least loss; of several, those of the last one.
+
+        Models that answer every question go on learning to answer those of longer sequences.
+        """
         finite = [line for line in evaluations if line.get("loss") is not None]
-        best = min(finite, key=_loss, default={})
+        best = min(reversed(finite), key=_loss, default={})
         found: dict[str, dict[str, float]] = {name: {} for name in self.prepared_tests}
         for name, value in best.items():
             test, _, group = name.partition(":")

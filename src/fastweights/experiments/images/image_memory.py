@@ -82,7 +82,12 @@ def recall(
     return Recalled(stored, retrieved[:, 0])
 
 
-def measure_memory(attention: FastWeightAttentionConfig, pictures: Float[Tensor, "n pixels"], seed: int) -> Json:
+def measure_memory(
+    attention: FastWeightAttentionConfig,
+    pictures: Float[Tensor, "n pixels"],
+    seed: int,
+    sizes: Sequence[int] = SIZES,
+) -> Json:
     """Errors by map, keys and writes per key; and the first pictures of one of these memories, stored and retrieved."""
     errors = {
         name: {
@@ -90,7 +95,7 @@ def measure_memory(attention: FastWeightAttentionConfig, pictures: Float[Tensor,
                 str(length): recall(attention, feature_map, pictures, keys, length * keys, seed).error
                 for length in LENGTHS
             }
-            for keys in SIZES
+            for keys in sizes
         }
         for name, feature_map in MAPS.items()
     }

@@ -103,7 +103,7 @@ def drawing(shown: dict[str, Json]) -> Drawing:
         "image-memory",
         draw(9.0, 1.0 * len(rows) + 0.3, fill),
         f"What {keys} keys retrieve after {length * keys} writes, most of them overwritten, from memories that nothing "
-        "has trained. DPFP-1, full write strength, pictures of MNIST.",
+        "has trained. DPFP-1, full write strength.",
         "The sum rule retrieves old and new digits on top of each other, the sum-normalised delta rule faint mixtures, "
         "the delta rule with L2 and with centred L2 the digits that were written last.",
         raster=True,

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 
 from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.experiments.contenders import DELTA_FAMILY
-from fastweights.experiments.recall.grids import DECIDING_BINDINGS, TIMES, binding_scores, state_scores
+from fastweights.experiments.recall.grids import DECIDING_BINDINGS, LONGEST, binding_scores, state_scores
 from fastweights.experiments.records import Records
 from fastweights.experiments.scores import Found, percent
 
 RIGHT, NEAR_CHANCE = 0.99, 0.05
 MARGIN = 0.2
 """By how much the delta family should be ahead at 64 keys."""
-LONGER = tuple(f"x{times}" for times in TIMES[1:])
+LONGER = tuple(map(str, range(1, LONGEST)))
+"""Groups of the steps beyond the trained length."""
 
 
 @dataclass(frozen=True)
@@ -37,15 +38,15 @@ def tracked(problem: str, model: str, failing: str, chance: float) -> Callable[[
     """A judge for: one model tracks the states of longer words with every seed, the other is near a guess."""
 
     def judge(scores: RecallScores) -> Finding:
-        found = scores.states
-        if not found.of((problem, model), "x1") or not found.of((problem, failing), "x1"):
+        found, test = scores.states, f"x{LONGEST}"
+        if not found.of((problem, model), test) or not found.of((problem, failing), test):
             return NOT_RUN
-        right = [found.of((problem, model), test) for test in LONGER]
-        wrong = [found.of((problem, failing), test) for test in LONGER]
+        right = [found.of((problem, model), test, place) for place in LONGER]
+        wrong = [found.of((problem, failing), test, place) for place in LONGER]
         held = [min(values) >= RIGHT for values in right]
         held += [max(values) <= chance + NEAR_CHANCE for values in wrong]
         words = (f"{name} {', '.join(map(percent, values))}" for name, values in ((model, right), (failing, wrong)))
-        return decide(held, f"at {', '.join(map(str, TIMES[1:]))} × the length: {'; '.join(words)}")
+        return decide(held, f"2nd to {LONGEST}th length of a word: {'; '.join(words)}")
 
     return judge
 
@@ -86,7 +87,7 @@ CLAIMS: tuple[Claim[RecallScores], ...] = (
         "Grazzi et al. (2024)",
         "The delta rule with β in (0, 1) cannot learn parity; with β in (0, 2) it does, and goes on beyond the length "
         "that it was trained on.",
-        f"every seed at least {RIGHT:.0%} right at 2 to 6 × the length with β in (0, 2), and at most "
+        f"every seed at least {RIGHT:.0%} right in the 2nd to 6th length with β in (0, 2), and at most "
         f"{100 * NEAR_CHANCE:.0f} points above guessing with β in (0, 1)",
         tracked("parity", "signed-delta-2", "signed-delta", 1 / 2),
     ),
@@ -94,7 +95,7 @@ CLAIMS: tuple[Claim[RecallScores], ...] = (
         "counting needs two writes",
         "Siems et al. (2025)",
         "One layer that can only reflect cannot count modulo 3; two writes per step are a rotation.",
-        f"every seed at least {RIGHT:.0%} right at 2 to 6 × the length with two writes per step, and at most "
+        f"every seed at least {RIGHT:.0%} right in the 2nd to 6th length with two writes per step, and at most "
         f"{100 * NEAR_CHANCE:.0f} points above guessing with one, β in (0, 2)",
         tracked("counting", "product2", "signed-delta-2", 1 / 3),
     ),
@@ -102,7 +103,7 @@ CLAIMS: tuple[Claim[RecallScores], ...] = (
         "words over S₃ need two writes",
         "Siems et al. (2025)",
         "More writes per step track larger groups: S₃ takes two.",
-        f"every seed at least {RIGHT:.0%} right at 2 to 6 × the length with two writes per step; with one, at most "
+        f"every seed at least {RIGHT:.0%} right in the 2nd to 6th length with two writes per step; with one, at most "
         "30 points above guessing",
         tracked("words-s3", "product2", "signed-delta-2", 1 / 6 + 0.25),
         "One write tracks the sign of the permutation, which is worth a third instead of a sixth.",
@@ -111,7 +112,7 @@ CLAIMS: tuple[Claim[RecallScores], ...] = (
         "words over S₅ by exchanges need β beyond 1",
         "Grazzi et al. (2024)",
         "Exchanges of two are reflections: one write with β in (0, 2) tracks the 120 states of S₅.",
-        f"every seed at least {RIGHT:.0%} right at 2 to 6 × the length with β in (0, 2), and at most "
+        f"every seed at least {RIGHT:.0%} right in the 2nd to 6th length with β in (0, 2), and at most "
         f"{100 * NEAR_CHANCE:.0f} points above guessing with β in (0, 1)",
         tracked("words-s5-swaps", "signed-delta-2", "signed-delta", 1 / 120),
     ),
@@ -119,7 +120,7 @@ CLAIMS: tuple[Claim[RecallScores], ...] = (
         "words over S₅ by circles of three need two writes",
         "Siems et al. (2025)",
         "Circles of three are rotations: two writes per step track them.",
-        f"every seed at least {RIGHT:.0%} right at 2 to 6 × the length with two writes per step, and at most "
+        f"every seed at least {RIGHT:.0%} right in the 2nd to 6th length with two writes per step, and at most "
         f"{100 * NEAR_CHANCE:.0f} points above guessing with one",
         tracked("words-s5-cycles", "product2", "signed-delta-2", 1 / 60),
     ),

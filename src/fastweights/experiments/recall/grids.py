@@ -9,8 +9,8 @@ from fastweights.experiments.scores import Found, Key, found
 from fastweights.training.run import Run
 
 SEEDS = (1, 2, 3)
-TIMES = (1, 2, 4, 6)
-"""Lengths of words in tests, as multiples of the training's."""
+LONGEST = 6
+"""Lengths of the longest words in tests, as a multiple of the training's."""
 
 STATES = {
     "parity": ("softmax", "sum", "signed-delta", "signed-delta-2", "product2"),

@@ -20,7 +20,7 @@ def _states(group: str, letters: Letters = "all") -> Callable[[AttentionConfig],
     return lambda attention: RecallConfig(
         Words(group, letters),
         SequenceClassifierConfig(attention, num_layers=1, convolution=None),
-        times=(1, 2, 4, 6),
+        times=(1, 6),
     )
 
 

@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from fastweights.experiments.contender_series import CONTENDER_SERIES
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.recall.grids import STATES, TIMES, state_scores, states
+from fastweights.experiments.recall.grids import LONGEST, STATES, state_scores, states
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.scores import Found, percent
 from fastweights.reporting.report import Table
@@ -19,6 +19,7 @@ TEXT = (
     "retrieves; with β in (0, 2) it can also turn it round: a reflection, as parity and the exchange of two "
     "neighbours are. Counting to three and moving three things in a circle are rotations: two reflections in one step."
 )
+TEST = f"x{LONGEST}"
 NAMES = {
     "parity": "parity (Z₂)",
     "counting": "counting modulo 3 (Z₃)",
@@ -51,11 +52,11 @@ def tables(records: Records) -> tuple[Table, ...]:
     rows = []
     for problem, models in STATES.items():
         for model in models:
-            cells = [percent(scores.of((problem, model), f"x{times}")) for times in TIMES]
+            cells = [percent(scores.of((problem, model), TEST, str(place))) for place in range(LONGEST)]
             if cells[0] != "–":
                 rows.append((NAMES[problem], CONTENDER_SERIES[model].label, *cells))
-    columns = ("problem", "model", "trained length", *(f"{times} × as long" for times in TIMES[1:]))
-    caption = "Right states in per cent, over all steps; ± is the standard deviation over three seeds."
+    columns = ("problem", "model", *(f"letters {40 * place + 1}-{40 * place + 40}" for place in range(LONGEST)))
+    caption = "Right states in per cent, by place in the word; ± is the standard deviation over three seeds."
     return (Table("states", caption, columns, tuple(rows)),)
 
 
@@ -78,13 +79,13 @@ def drawing(scores: Found) -> Drawing:
         legend.legend(handles.values(), handles.keys(), loc="center left", bbox_to_anchor=(-0.05, 0.5))
         for axes in panels[2:5]:
             axes.tick_params(labelbottom=True)
-            axes.set_xlabel("length of words / trained length")
+            axes.set_xlabel("letters / trained length of 40")
 
     return Drawing(
         "states",
         draw(10.5, 5.8, fill),
-        "Right states by the length of words, as a multiple of the trained length; one layer each. Dotted: guessing. "
-        "Lines are means over seeds.",
+        "Right states by place in a word of 240 letters, after training on words of 40; one layer each. Dotted: "
+        "guessing. Lines are means over seeds.",
         "Only memories whose β reaches 2 track parity and exchanges at every length; counting modulo 3, S3 and circles "
         "of three need two writes per step.",
     )
@@ -93,9 +94,9 @@ def drawing(scores: Found) -> Drawing:
 def draw_panel(axes: Axes, problem: str, scores: Found) -> None:
     """The models of one problem, and what guessing would get."""
     for model in STATES[problem]:
-        means = [scores.mean((problem, model), f"x{times}") for times in TIMES]
-        points = [(times, 100 * mean) for times, mean in zip(TIMES, means, strict=True) if mean is not None]
+        means = [scores.mean((problem, model), TEST, str(place)) for place in range(LONGEST)]
+        points = [(place + 1, 100 * mean) for place, mean in enumerate(means) if mean is not None]
         if points:
             axes.plot(*zip(*points, strict=True), **CONTENDER_SERIES[model].ours())
     axes.axhline(100 * CHANCE[problem], color=GREY, linestyle=":", linewidth=1.2, zorder=1)
-    axes.set(title=NAMES[problem], ylim=(-4, 106), xticks=TIMES)
+    axes.set(title=NAMES[problem], ylim=(-4, 106), xticks=range(1, LONGEST + 1))
