@@ -22,7 +22,11 @@ STATES = {
 DECIDING_STATES = ("signed-delta", "signed-delta-2", "product2")
 
 ALL = ("softmax", "sum", "delta-attention", "delta", "nlms", "delta-l2", "delta-centred", "gated-delta", "kimi-delta")
-BINDINGS = {"rebinding": ALL, "rebinding-64": ALL, "recall-64": ("softmax", "sum", "delta", "delta-l2")}
+BINDINGS = {
+    "rebinding": ALL,
+    "rebinding-64": ("softmax", "sum", "delta-attention", "delta", "delta-l2", "gated-delta", "kimi-delta"),
+    "recall-64": ("softmax", "sum", "delta-l2"),
+}
 DECIDING_BINDINGS = {
     "rebinding": ("sum", "delta-attention", "delta", "nlms", "delta-l2", "delta-centred"),
     "rebinding-64": ("sum", "delta", "delta-l2"),
