@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from babi_files import STORIES, write_task
-from fastweights.data.babi import Sentence, Vocabulary, open_task, read_stories
+from fastweights.data.babi import Sentence, StoryVocabulary, open_task, read_stories
 from fastweights.data.marked import NOTHING
 
 
@@ -41,7 +41,7 @@ def test_sentences_become_numbers_one_a_step(tmp_path: Path) -> None:
     path = tmp_path / "x.txt"
     path.write_text(STORIES)
     stories = read_stories(path)
-    vocabulary = Vocabulary.of(stories)
+    vocabulary = StoryVocabulary.of(stories)
     assert vocabulary.answers == {"bathroom": 0, "office,hallway": 1}
     inputs, targets, groups = vocabulary.encode(stories)
     assert inputs.shape == (2, 3, vocabulary.longest)
@@ -53,7 +53,7 @@ def test_sentences_become_numbers_one_a_step(tmp_path: Path) -> None:
 
 
 def test_words_and_answers_that_training_has_not_seen(tmp_path: Path) -> None:
-    vocabulary = Vocabulary.of(((Sentence(("where", "is", "mary"), "garden"),),))
+    vocabulary = StoryVocabulary.of(((Sentence(("where", "is", "mary"), "garden"),),))
     inputs, targets, _ = vocabulary.encode(((Sentence(("where", "is", "bill", "now"), "cellar"),),))
     assert inputs.tolist() == [[[vocabulary.words["where"], vocabulary.words["is"], 0]]]
     assert targets.tolist() == [[1]], "a class that no model has"

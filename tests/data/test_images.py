@@ -33,7 +33,10 @@ def test_files_may_be_compressed(tmp_path: Path) -> None:
     [
         (b"", "0 bytes are too few for the header of an IDX file"),
         (b"\x00\x00\x08", "3 bytes are too few"),
-        (struct.pack(">4B3I", 0, 0, 8, 3, 2, 3, 3) + bytes(17), "says 2 × 3 × 3, which makes 34 bytes; the file has 33"),
+        (
+            struct.pack(">4B3I", 0, 0, 8, 3, 2, 3, 3) + bytes(17),
+            "says 2 × 3 × 3, which makes 34 bytes; the file has 33",
+        ),
         (struct.pack(">4B3I", 0, 0, 8, 3, 2, 3, 3) + bytes(19), "makes 34 bytes; the file has 35"),
         (struct.pack(">4B3I", 0, 0, 13, 3, 1, 1, 1) + bytes(4), "begins with 00 00 0d 03"),
         (idx(np.zeros(20, dtype=np.uint8)), "not an IDX file of bytes in 3 dimensions; it begins with 00 00 08 01"),
@@ -69,7 +72,9 @@ def test_labels_must_fit_the_images(tmp_path: Path) -> None:
 def test_what_is_missing_is_told(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no such folder; expected one with the four IDX files of MNIST, or 'drawn'"):
         open_images(str(tmp_path / "nowhere"))
-    with pytest.raises(ValueError, match=r"there is no train-images-idx3-ubyte and no train-images-idx3-ubyte.gz in it"):
+    with pytest.raises(
+        ValueError, match=r"there is no train-images-idx3-ubyte and no train-images-idx3-ubyte.gz in it"
+    ):
         open_images(str(tmp_path))
 
 
@@ -81,5 +86,5 @@ def test_drawn_digits_are_all_different_and_like_their_kind() -> None:
     means = np.stack([images.pixels[images.labels == digit].mean(axis=0) for digit in range(10)])
     fresh = drawn_digits(100, seed=4)
     nearest = ((fresh.pixels[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
-    assert (nearest == fresh.labels).mean() > 0.7, 'a guess has a tenth'
+    assert (nearest == fresh.labels).mean() > 0.7, "a guess has a tenth"
     np.testing.assert_array_equal(drawn_digits(200, seed=3).pixels, images.pixels)

@@ -3,17 +3,17 @@
 import numpy as np
 import pytest
 
-from fastweights.data.words import Words
+from fastweights.data.words import GroupWords
 
 
-def drawn(words: Words, times: int = 2, seed: int = 1) -> tuple[list[list[int]], list[list[int]]]:
+def drawn(words: GroupWords, times: int = 2, seed: int = 1) -> tuple[list[list[int]], list[list[int]]]:
     inputs, targets, _ = words.draw(5, times, np.random.default_rng(seed))
     return inputs.tolist(), targets.tolist()
 
 
 @pytest.mark.parametrize("order", [2, 3, 7])
 def test_words_over_cyclic_groups_count(order: int) -> None:
-    for letters, states in zip(*drawn(Words(f"z{order}", length=30)), strict=True):
+    for letters, states in zip(*drawn(GroupWords(f"z{order}", length=30)), strict=True):
         total = 0
         for letter, state in zip(letters, states, strict=True):
             total = (total + letter) % order
@@ -22,7 +22,7 @@ def test_words_over_cyclic_groups_count(order: int) -> None:
 
 @pytest.mark.parametrize(("group", "letters"), [("s3", "all"), ("s5", "swaps"), ("s5", "cycles"), ("s4", "all")])
 def test_words_over_permutations_follow_every_point(group: str, letters: str) -> None:
-    words = Words(group, letters, length=30)  # type: ignore[arg-type]
+    words = GroupWords(group, letters, length=30)  # type: ignore[arg-type]
     for row, states in zip(*drawn(words), strict=True):
         places = list(range(int(group[1])))
         for letter, state in zip(row, states, strict=True):
@@ -32,16 +32,16 @@ def test_words_over_permutations_follow_every_point(group: str, letters: str) ->
 
 
 def test_the_letters_of_s5() -> None:
-    def moved(words: Words) -> list[int]:
+    def moved(words: GroupWords) -> list[int]:
         return [sum(a != b for a, b in enumerate(words.elements[letter])) for letter in words.alphabet]
 
-    assert moved(Words("s5", "swaps")) == [0, 2, 2, 2, 2]
-    assert moved(Words("s5", "cycles")) == [0, 3, 3, 3]
-    assert Words("s5").num_tokens == Words("s5").num_classes == 120
+    assert moved(GroupWords("s5", "swaps")) == [0, 2, 2, 2, 2]
+    assert moved(GroupWords("s5", "cycles")) == [0, 3, 3, 3]
+    assert GroupWords("s5").num_tokens == GroupWords("s5").num_classes == 120
 
 
 def test_groups_count_whole_lengths() -> None:
-    _, _, groups = Words("z2", length=4).draw(2, 3, np.random.default_rng(0))
+    _, _, groups = GroupWords("z2", length=4).draw(2, 3, np.random.default_rng(0))
     assert groups.tolist() == [[0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2]] * 2
 
 
@@ -60,4 +60,4 @@ def test_groups_count_whole_lengths() -> None:
 )
 def test_what_is_no_word_is_refused(arguments: tuple[object, ...], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        Words(*arguments)  # type: ignore[arg-type]
+        GroupWords(*arguments)  # type: ignore[arg-type]

@@ -27,5 +27,7 @@ def test_each_has_a_name_and_a_look_of_its_own() -> None:
 
 
 def test_an_unknown_one_is_answered_with_those_there_are() -> None:
-    with pytest.raises(ValueError, match=r"model: unknown name 'delta-12' \(did you mean 'delta-l2'\?\); possible: soft"):
+    with pytest.raises(
+        ValueError, match=r"model: unknown name 'delta-12' \(did you mean 'delta-l2'\?\); possible: soft"
+    ):
         contender("delta-12")

@@ -3,7 +3,7 @@
 import pytest
 
 from fastweights.experiments.recall.presets import preset
-from fastweights.experiments.scores import Found, found, percent
+from fastweights.experiments.scores import AccuracyScores, found, percent
 from marked_records import record
 
 
@@ -17,7 +17,7 @@ def test_runs_of_one_key_are_gathered_over_seeds() -> None:
     assert scores.of(("parity", "sum"), "x6") == scores.of(("parity", "delta"), "x1") == ()
     assert scores.mean(("parity", "delta"), "x1") is None
     assert scores
-    assert not Found({})
+    assert not AccuracyScores({})
 
 
 def test_shares_are_shown_in_per_cent() -> None:

@@ -112,7 +112,7 @@ def _first_questions(stories: tuple[Story, ...], count: int) -> tuple[Story, ...
 
 
 @dataclass(frozen=True)
-class Vocabulary:
+class StoryVocabulary:
     """Words and answers as numbers; a word that training has not seen is no word."""
 
     words: dict[str, int]
@@ -121,7 +121,7 @@ class Vocabulary:
     """Words of the longest sentence."""
 
     @classmethod
-    def of(cls, stories: tuple[Story, ...]) -> "Vocabulary":
+    def of(cls, stories: tuple[Story, ...]) -> "StoryVocabulary":
         """Everything in these stories, in alphabetical order."""
         sentences = [sentence for story in stories for sentence in story]
         words = sorted({word for sentence in sentences for word in sentence.words})

@@ -18,7 +18,7 @@ Permutation = tuple[int, ...]
 
 
 @dataclass(frozen=True)
-class Words:
+class GroupWords:
     """Words over the cyclic group Z_n or the symmetric group S_n: `group` is the letter and n, such as z2 or s3.
 
     Letters of a word are all elements of the group or, for S_n, the exchanges of two neighbours ("swaps") or of three

@@ -13,7 +13,7 @@ Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
-class Found:
+class AccuracyScores:
     """The accuracies of runs by key, one for each seed that has a record."""
 
     runs: Mapping[Key, tuple[Accuracies, ...]]
@@ -31,13 +31,13 @@ class Found:
         return bool(self.runs)
 
 
-def found(records: Records, wanted: Iterable[tuple[Key, Run]]) -> Found:
+def found(records: Records, wanted: Iterable[tuple[Key, Run]]) -> AccuracyScores:
     """The accuracies of those of the runs that have a record."""
     runs: dict[Key, tuple[Accuracies, ...]] = {}
     for key, run in wanted:
         if run in records:
             runs[key] = (*runs.get(key, ()), records[run].result["accuracies"])
-    return Found(runs)
+    return AccuracyScores(runs)
 
 
 def percent(values: tuple[float, ...]) -> str:

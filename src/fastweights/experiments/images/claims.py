@@ -6,7 +6,7 @@ from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.experiments.images.grid import errors_of, memories, scores
 from fastweights.experiments.images.image_memory import LENGTHS
 from fastweights.experiments.records import Records
-from fastweights.experiments.scores import Found, percent
+from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.files import Json
 from fastweights.runs.display import number
 
@@ -20,7 +20,7 @@ LANDING = ("nlms", "delta-l2", "delta-centred")
 class PictureScores:
     """The accuracies of the models, and what was measured of untrained memories."""
 
-    labels: Found
+    labels: AccuracyScores
     memories: dict[str, list[Json]] = field(default_factory=dict)
 
     def error(self, model: str, feature_map: str, length: int) -> float | None:
@@ -30,7 +30,7 @@ class PictureScores:
 
 def theirs() -> PictureScores:
     """The paper has no such runs."""
-    return PictureScores(Found({}))
+    return PictureScores(AccuracyScores({}))
 
 
 def ours(records: Records) -> PictureScores:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from fastweights.experiments.images.presets import preset
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Records
-from fastweights.experiments.scores import Found, Key, found
+from fastweights.experiments.scores import AccuracyScores, Key, found
 from fastweights.files import Json
 from fastweights.training.run import Run
 
@@ -24,7 +24,7 @@ def runs_by_model(options: ReproduceOptions = ReproduceOptions()) -> list[tuple[
     ]
 
 
-def scores(records: Records) -> Found:
+def scores(records: Records) -> AccuracyScores:
     """The accuracies of the models."""
     return found(records, runs_by_model())
 

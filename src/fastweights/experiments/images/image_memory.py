@@ -22,7 +22,7 @@ LENGTHS = (1, 2, 8)
 REPEATS = 4
 SHOWN = (8, 2)
 """Keys, and writes per key, of the pictures that are kept for a figure."""
-MAPS: dict[str, FeatureMap] = {"dpfp": DPFP(1), "elu": EluPlusOne()}
+KEY_MAPS: dict[str, FeatureMap] = {"dpfp": DPFP(1), "elu": EluPlusOne()}
 
 Pictures = Float[Tensor, "b s pixels"]
 
@@ -97,10 +97,10 @@ def measure_memory(
             }
             for keys in sizes
         }
-        for name, feature_map in MAPS.items()
+        for name, feature_map in KEY_MAPS.items()
     }
     keys, length = SHOWN
-    shown = recall(attention, MAPS["dpfp"], pictures, keys, length * keys, seed)
+    shown = recall(attention, KEY_MAPS["dpfp"], pictures, keys, length * keys, seed)
     return {"errors": errors, "stored": encode(shown.stored[0]), "retrieved": encode(shown.retrieved[0])}
 
 

@@ -6,10 +6,10 @@ from matplotlib.figure import Figure
 from fastweights.data.episodes import OFTEN
 from fastweights.experiments.contender_series import CONTENDER_SERIES
 from fastweights.experiments.images.grid import MODELS, errors_of, memories, runs_by_model, scores
-from fastweights.experiments.images.image_memory import LENGTHS, MAPS, SHOWN, SIZES, decode
+from fastweights.experiments.images.image_memory import KEY_MAPS, LENGTHS, SHOWN, SIZES, decode
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.experiments.scores import Found, percent
+from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.files import Json
 from fastweights.reporting.report import Table
 from fastweights.reporting.style import GREY, Drawing, draw
@@ -59,7 +59,7 @@ def memory_table(found: dict[str, list[Json]]) -> Table:
     """The error by model, map, keys and writes per key."""
     rows = []
     for model, measured in found.items():
-        for name, feature_map in MAPS.items():
+        for name, feature_map in KEY_MAPS.items():
             cells = [number(errors_of(measured, name, keys, length)) for keys in SIZES for length in LENGTHS]
             features = feature_map.feature_dim(64)
             label = {"dpfp": "DPFP-1", "elu": "ELU+1"}[name]
@@ -69,7 +69,7 @@ def memory_table(found: dict[str, list[Json]]) -> Table:
     return Table("image-memory", caption, ("model", "map, features", *heads), tuple(rows))
 
 
-def labels_table(answers: Found) -> Table:
+def labels_table(answers: AccuracyScores) -> Table:
     """Right labels by model, length and number of changes."""
     rows = []
     for model in MODELS:
@@ -119,7 +119,7 @@ def draw_picture(axes: Axes, picture: object) -> None:
         spine.set(visible=True, edgecolor="#bbbbbb")
 
 
-def labels_drawing(answers: Found) -> Drawing:
+def labels_drawing(answers: AccuracyScores) -> Drawing:
     """Right labels by how often they changed, in longer episodes."""
 
     def fill(figure: Figure) -> None:

@@ -7,7 +7,7 @@ from fastweights.experiments.contender_series import CONTENDER_SERIES
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.questions.grid import MANY_EXAMPLES, MODELS, SOLVED, TASKS, grid, scores
 from fastweights.experiments.records import Coverage, Records
-from fastweights.experiments.scores import Found, percent
+from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.reporting.report import Table
 from fastweights.reporting.style import GREY, Drawing, draw
 from fastweights.runs.display import duration
@@ -48,13 +48,14 @@ def drawings(records: Records) -> tuple[Drawing, ...]:
 
 def tables(records: Records) -> tuple[Table, ...]:
     """Right answers by task and model, with few and with many questions, and how long a run takes."""
-    answers = scores(records)
+    answers, times = scores(records), _times(records)
     rows = []
     for task, name in TASKS.items():
         cells = [percent(answers.of(("1000", str(task), model), "test")) for model in MODELS]
         cells += [percent(answers.of(("10000", str(task), model), "test")) for model in WITH_MANY]
         if set(cells) != {"–"}:
-            rows.append((f"qa{task} {name}", *cells, _time(records, task)))
+            each = " / ".join(times.get((examples, str(task)), "–") for examples in ("1000", "10000"))
+            rows.append((f"qa{task} {name}", *cells, each))
     columns = (
         "task",
         *(f"1k, {_label(model)}" for model in MODELS),
@@ -69,20 +70,16 @@ def _label(model: str) -> str:
     return CONTENDER_SERIES[model].label.replace(" (the paper's)", "")
 
 
-def _time(records: Records, task: int) -> str:
-    """The mean time of training with the delta rule, on one core."""
-    cells = []
-    for examples in ("1000", "10000"):
-        times = [
-            float(records[run].result["seconds"])
-            for key, run in grid()
-            if key == (examples, str(task), "delta-l2") and run in records
-        ]
-        cells.append(duration(sum(times) / len(times)) if times else "–")
-    return " / ".join(cells)
+def _times(records: Records) -> dict[tuple[str, str], str]:
+    """The mean time of training with the delta rule and L2 on one core, by number of questions and task."""
+    seconds: dict[tuple[str, str], list[float]] = {}
+    for (examples, task, model), run in grid():
+        if model == "delta-l2" and run in records:
+            seconds.setdefault((examples, task), []).append(float(records[run].result["seconds"]))
+    return {key: duration(sum(each) / len(each)) for key, each in seconds.items()}
 
 
-def drawing(answers: Found) -> Drawing:
+def drawing(answers: AccuracyScores) -> Drawing:
     """A row of points for each task, with 1,000 questions above and 10,000 below."""
 
     def fill(figure: Figure) -> None:
@@ -103,7 +100,9 @@ def drawing(answers: Found) -> Drawing:
     )
 
 
-def draw_points(axes: Axes, examples: str, tasks: tuple[int, ...], models: tuple[str, ...], answers: Found) -> None:
+def draw_points(
+    axes: Axes, examples: str, tasks: tuple[int, ...], models: tuple[str, ...], answers: AccuracyScores
+) -> None:
     """The models of a task beside each other."""
     for number, model in enumerate(models):
         shift = 0.14 * (number - (len(models) - 1) / 2)

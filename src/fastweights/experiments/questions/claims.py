@@ -5,23 +5,23 @@ from collections.abc import Callable
 from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.experiments.questions.grid import DECIDING_MODELS, DECIDING_TASKS, SOLVED, scores
 from fastweights.experiments.records import Records
-from fastweights.experiments.scores import Found, percent
+from fastweights.experiments.scores import AccuracyScores, percent
 
 SAME = 0.02
 """Two models whose accuracies are this close count as equally good where nothing changes."""
 
 
-def theirs() -> Found:
+def theirs() -> AccuracyScores:
     """The paper has no such runs."""
-    return Found({})
+    return AccuracyScores({})
 
 
-def ours(records: Records) -> Found:
+def ours(records: Records) -> AccuracyScores:
     """What our runs answered."""
     return scores(records)
 
 
-def judge_solved(answers: Found) -> Finding:
+def judge_solved(answers: AccuracyScores) -> Finding:
     """For every task the best model of the delta family by its mean over seeds."""
     held: list[bool] = []
     evidence = []
@@ -38,10 +38,10 @@ def judge_solved(answers: Found) -> Finding:
     return decide(held, "; ".join(evidence))
 
 
-def ahead_of_sum(model: str, tasks: tuple[int, ...]) -> Callable[[Found], Finding]:
+def ahead_of_sum(model: str, tasks: tuple[int, ...]) -> Callable[[AccuracyScores], Finding]:
     """A judge for: more right answers than the sum rule on every one of these tasks."""
 
-    def judge(answers: Found) -> Finding:
+    def judge(answers: AccuracyScores) -> Finding:
         held: list[bool] = []
         evidence = []
         for task in tasks:
@@ -55,14 +55,14 @@ def ahead_of_sum(model: str, tasks: tuple[int, ...]) -> Callable[[Found], Findin
     return judge
 
 
-def judge_static(answers: Found) -> Finding:
+def judge_static(answers: AccuracyScores) -> Finding:
     delta, other = (answers.mean(("10000", "15", model), "test") for model in ("delta-l2", "sum"))
     if delta is None or other is None:
         return NOT_RUN
     return decide([abs(delta - other) <= SAME], f"qa15: delta rule with L2 {delta:.1%}, sum rule {other:.1%}")
 
 
-CLAIMS: tuple[Claim[Found], ...] = (
+CLAIMS: tuple[Claim[AccuracyScores], ...] = (
     Claim(
         "the delta family answers questions about things that move",
         "asked by a review",

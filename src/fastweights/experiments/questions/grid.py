@@ -3,7 +3,7 @@
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.questions.presets import preset
 from fastweights.experiments.records import Records
-from fastweights.experiments.scores import Found, Key, found
+from fastweights.experiments.scores import AccuracyScores, Key, found
 from fastweights.training.run import Run
 
 SEEDS = (1, 2, 3)
@@ -52,6 +52,6 @@ def grid(options: ReproduceOptions = ReproduceOptions()) -> list[tuple[Key, Run]
     ]
 
 
-def scores(records: Records) -> Found:
+def scores(records: Records) -> AccuracyScores:
     """What the models answered."""
     return found(records, grid())

@@ -28,7 +28,7 @@ def preset(
     config = QuestionsConfig(number, examples, SequenceClassifierConfig(contender(model), num_layers=layers))
     few = examples <= 1_000
     training = TrainingConfig(
-        steps=300 if few else 1200 if number in SEVERAL_FACTS else 800,
+        steps=200 if few else 800,
         batch_size=32,
         learning_rate=2e-3,
         warmup_steps=50,

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
-from fastweights.data.babi import NO_WORD, QuestionTask, Vocabulary
+from fastweights.data.babi import NO_WORD, QuestionTask, StoryVocabulary
 from fastweights.data.marked import MarkedSteps
 from fastweights.experiments.marked_steps import MarkedStepsTask
 from fastweights.experiments.questions.config import QuestionsConfig
@@ -30,7 +30,7 @@ class QuestionsTask(MarkedStepsTask):
         kept = max(1, round(count * VALIDATION_SHARE))
         if training.batch_size > count - kept:
             raise ValueError(f"batch_size: there are {count - kept} stories to train on, got {training.batch_size}")
-        self.vocabulary = Vocabulary.of(stories.train)
+        self.vocabulary = StoryVocabulary.of(stories.train)
         self.train = self.vocabulary.encode(stories.train[:-kept])
         self.validation = self.vocabulary.encode(stories.train[-kept:])
 

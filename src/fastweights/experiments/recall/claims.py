@@ -7,7 +7,7 @@ from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.experiments.contenders import DELTA_FAMILY
 from fastweights.experiments.recall.grids import DECIDING_BINDINGS, LONGEST, binding_scores, state_scores
 from fastweights.experiments.records import Records
-from fastweights.experiments.scores import Found, percent
+from fastweights.experiments.scores import AccuracyScores, percent
 
 RIGHT, NEAR_CHANCE = 0.99, 0.05
 MARGIN = 0.2
@@ -20,13 +20,13 @@ LONGER = tuple(map(str, range(1, LONGEST)))
 class RecallScores:
     """What the runs of both kinds reached."""
 
-    states: Found
-    bindings: Found
+    states: AccuracyScores
+    bindings: AccuracyScores
 
 
 def theirs() -> RecallScores:
     """The paper has no such runs."""
-    return RecallScores(Found({}), Found({}))
+    return RecallScores(AccuracyScores({}), AccuracyScores({}))
 
 
 def ours(records: Records) -> RecallScores:

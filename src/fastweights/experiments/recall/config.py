@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from fastweights.data.bindings import Bindings
-from fastweights.data.words import Words
+from fastweights.data.words import GroupWords
 from fastweights.experiments.marked_steps import check_accuracies
 from fastweights.files import Json
 from fastweights.models.sequence_classifier import SequenceClassifierConfig
@@ -18,7 +18,7 @@ from fastweights.training.task import Task, TaskConfig
 class RecallConfig(TaskConfig):
     """Answer the questions of a problem, at the length of the training sequences and at multiples of it."""
 
-    problem: Words | Bindings
+    problem: GroupWords | Bindings
     model: SequenceClassifierConfig = SequenceClassifierConfig()  # noqa: RUF009  a frozen value
     times: tuple[int, ...] = (1, 4)
     """Lengths of the tests as multiples of the training's; the first one decides which step is best."""
@@ -50,7 +50,7 @@ class RecallConfig(TaskConfig):
 
     @override
     def cost(self, training: TrainingConfig) -> float:
-        length = self.problem.length if isinstance(self.problem, Words) else 2 * self.problem.events
+        length = self.problem.length if isinstance(self.problem, GroupWords) else 2 * self.problem.events
         return float(training.steps * training.batch_size * length * self.model.num_layers)
 
 

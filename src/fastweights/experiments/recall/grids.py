@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.recall.presets import preset
 from fastweights.experiments.records import Records
-from fastweights.experiments.scores import Found, Key, found
+from fastweights.experiments.scores import AccuracyScores, Key, found
 from fastweights.training.run import Run
 
 SEEDS = (1, 2, 3)
@@ -44,12 +44,12 @@ def bindings(options: ReproduceOptions = ReproduceOptions()) -> list[tuple[Key, 
     return _grid(BINDINGS, DECIDING_BINDINGS, options)
 
 
-def state_scores(records: Records) -> Found:
+def state_scores(records: Records) -> AccuracyScores:
     """What the runs of state tracking reached."""
     return found(records, states())
 
 
-def binding_scores(records: Records) -> Found:
+def binding_scores(records: Records) -> AccuracyScores:
     """What the runs of bindings reached."""
     return found(records, bindings())
 

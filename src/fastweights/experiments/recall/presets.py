@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from fastweights.config import unknown
 from fastweights.data.bindings import Bindings
-from fastweights.data.words import Letters, Words
+from fastweights.data.words import GroupWords, Letters
 from fastweights.experiments.contenders import contender
 from fastweights.experiments.recall.config import RecallConfig
 from fastweights.experiments.records import Records
@@ -18,7 +18,7 @@ from fastweights.training.stopping import Stopping
 def _states(group: str, letters: Letters = "all") -> Callable[[AttentionConfig], RecallConfig]:
     """One layer without a convolution: what it can track, its memory tracks."""
     return lambda attention: RecallConfig(
-        Words(group, letters),
+        GroupWords(group, letters),
         SequenceClassifierConfig(attention, num_layers=1, convolution=None),
         times=(1, 6),
     )

@@ -8,7 +8,7 @@ from fastweights.experiments.contender_series import CONTENDER_SERIES
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.recall.grids import ALL, BINDINGS, binding_scores, bindings
 from fastweights.experiments.records import Coverage, Records
-from fastweights.experiments.scores import Found, percent
+from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.reporting.report import Table
 from fastweights.reporting.style import GREY, Drawing, draw
 from fastweights.training.run import Run
@@ -53,7 +53,7 @@ def tables(records: Records) -> tuple[Table, ...]:
     return (Table("rebinding", caption, columns, tuple(rows)),)
 
 
-def drawing(scores: Found) -> Drawing:
+def drawing(scores: AccuracyScores) -> Drawing:
     """Two panels by the number of rebindings, and one with all of 64 variables."""
 
     def fill(figure: Figure) -> None:
@@ -76,7 +76,7 @@ def drawing(scores: Found) -> Drawing:
     )
 
 
-def draw_groups(axes: Axes, problem: str, test: str, groups: range, scores: Found) -> None:
+def draw_groups(axes: Axes, problem: str, test: str, groups: range, scores: AccuracyScores) -> None:
     """A line for each model."""
     for model in BINDINGS[problem]:
         means = [scores.mean((problem, model), test, str(group)) for group in groups]
@@ -89,7 +89,7 @@ def draw_groups(axes: Axes, problem: str, test: str, groups: range, scores: Foun
         axes.set_xticks(list(groups), [*map(str, groups[:-1]), f"≥{OFTEN}"])
 
 
-def draw_bars(axes: Axes, scores: Found) -> None:
+def draw_bars(axes: Axes, scores: AccuracyScores) -> None:
     """For each model two bars: 64 variables that are never rebound, and that are."""
     for place, model in enumerate(reversed(ALL)):
         colour = CONTENDER_SERIES[model].colour

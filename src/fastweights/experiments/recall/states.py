@@ -7,7 +7,7 @@ from fastweights.experiments.contender_series import CONTENDER_SERIES
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.recall.grids import LONGEST, STATES, state_scores, states
 from fastweights.experiments.records import Coverage, Records
-from fastweights.experiments.scores import Found, percent
+from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.reporting.report import Table
 from fastweights.reporting.style import GREY, Drawing, draw
 from fastweights.training.run import Run
@@ -60,7 +60,7 @@ def tables(records: Records) -> tuple[Table, ...]:
     return (Table("states", caption, columns, tuple(rows)),)
 
 
-def drawing(scores: Found) -> Drawing:
+def drawing(scores: AccuracyScores) -> Drawing:
     """A panel for each problem, a line for each model."""
 
     def fill(figure: Figure) -> None:
@@ -91,7 +91,7 @@ def drawing(scores: Found) -> Drawing:
     )
 
 
-def draw_panel(axes: Axes, problem: str, scores: Found) -> None:
+def draw_panel(axes: Axes, problem: str, scores: AccuracyScores) -> None:
     """The models of one problem, and what guessing would get."""
     for model in STATES[problem]:
         means = [scores.mean((problem, model), TEST, str(place)) for place in range(LONGEST)]
