@@ -5,7 +5,8 @@
     presets.py   `preset(name, …)`, the runs that have names; `fastweights run` gives it a model and a rule, or None;
                  what `fastweights train` offers: PRESETS by SIZES, and `on_data(run, options)`
     evaluate.py, export.py   what these commands do with a trained model of the family (if it has any)
-    claims.py    CLAIMS of the paper, each with the rule that decides it (if the paper makes any)
+    claims.py    CLAIMS of the paper, each with the rule that decides it (if the paper makes any); claims of others if
+                 it says BEYOND_THE_PAPER
     figureN.py, tableN.py   one figure or table of the paper, listed in `SHOWS`: TITLE, TEXT, `runs(options)`,
                             `coverage(records)`, and what it shows, `drawings(records)` and `tables(records)`
 

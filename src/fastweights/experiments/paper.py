@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fastweights.experiments import shown_modules
 from fastweights.experiments.families import codec, family_modules, shown_module
-from fastweights.experiments.ledger import disagreements, ledger
+from fastweights.experiments.ledger import beyond_the_paper, disagreements, ledger
 from fastweights.experiments.records import Records
 from fastweights.files import write_whole
 from fastweights.reporting.report import Report, Section, Table, fill_markers
@@ -32,6 +32,11 @@ def paper_report(records: Records) -> Report:
                 "shows it.",
             ),
             tables=(ledger(records),),
+        ),
+        Section(
+            "Claims beyond the paper",
+            ("What later work and a review of the paper say or ask about such memories.",),
+            tables=(beyond_the_paper(records),),
         ),
         Section("Where text and logs disagree", tables=(disagreements(),)),
     ]

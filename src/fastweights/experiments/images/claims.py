@@ -10,6 +10,7 @@ from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.files import Json
 from fastweights.runs.display import number
 
+BEYOND_THE_PAPER = True
 KEYS = 32
 """Keys of the memory that is judged: half as many as ELU+1 has features, a quarter of DPFP-1's."""
 LANDING = ("nlms", "delta-l2", "delta-centred")
