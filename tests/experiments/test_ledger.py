@@ -1,8 +1,11 @@
 """The ledger: a row for each claim of every family."""
 
 from fastweights.experiments.claim import Claim, Finding
+from fastweights.experiments.images.claims import CLAIMS as IMAGE_CLAIMS
 from fastweights.experiments.language_models.claims import CLAIMS as LANGUAGE_CLAIMS
-from fastweights.experiments.ledger import disagreements, ledger, row
+from fastweights.experiments.ledger import beyond_the_paper, disagreements, ledger, row
+from fastweights.experiments.questions.claims import CLAIMS as QUESTION_CLAIMS
+from fastweights.experiments.recall.claims import CLAIMS as RECALL_CLAIMS
 from fastweights.experiments.retrieval.claims import CLAIMS as RETRIEVAL_CLAIMS
 from fastweights.experiments.retrieval.claims import DISAGREEMENTS
 from fastweights.experiments.translation.claims import CLAIMS as TRANSLATION_CLAIMS
@@ -15,6 +18,13 @@ def test_it_has_a_row_for_each_claim() -> None:
     assert {row[-1] for row in table.rows[: len(RETRIEVAL_CLAIMS)]} == {"not run yet"}
     # What the architecture alone decides needs no runs.
     assert {row[-1] for row in table.rows} == {"not run yet", "holds"}
+    assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_claims_of_others_have_a_table_of_their_own() -> None:
+    table = beyond_the_paper({})
+    assert len(table.rows) == len(RECALL_CLAIMS) + len(QUESTION_CLAIMS) + len(IMAGE_CLAIMS)
+    assert {row[-1] for row in table.rows} == {"not run yet"}
     assert all(len(row) == len(table.columns) for row in table.rows)
 
 
