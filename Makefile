@@ -63,7 +63,7 @@ check: lint
 	$(PYTEST) -m "not slow" $(OPTIONS)
 
 report: $(READY)
-	$(BIN)/fastweights report --results results --figures docs/figures --update README.md docs/reproducing.md docs/translation.md docs/looking_inside.md
+	$(BIN)/fastweights report --results results --figures docs/figures --update README.md docs/reproducing.md docs/translation.md docs/looking_inside.md docs/recall.md
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(OPTIONS)

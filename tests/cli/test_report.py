@@ -1,12 +1,13 @@
 """`fastweights report`: from records to a page, one's own runs included, and one clear line where it cannot."""
 
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from command import run
 from fastweights.cli.train import train
-from fastweights.experiments import retrieval
+from fastweights.experiments import EXPERIMENTS, retrieval
 from fastweights.experiments.records import load
 from tiny_language_model import train_options
 
@@ -30,6 +31,8 @@ def test_a_report_of_own_runs(text: Path, tmp_path: Path, capsys: pytest.Capture
 def test_marked_tables_and_figures_go_elsewhere_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for package in EXPERIMENTS.values():
+        monkeypatch.setattr(import_module(package), "SHOWS", ())
     monkeypatch.setattr(retrieval, "SHOWS", ("figure2",))
     run(["run", "capacity", *SHORT], capsys)
     Path("notes.md").write_text("before <!-- other --><!-- end other --> after")

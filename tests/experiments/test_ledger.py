@@ -1,8 +1,15 @@
 """The ledger: a row for each claim of every family."""
 
 from fastweights.experiments.claim import Claim, Finding
+from fastweights.experiments.contrast.claims import CLAIMS as CONTRAST_CLAIMS
+from fastweights.experiments.contrast.claims import REVIEW as ABOUT_CONTRAST
+from fastweights.experiments.growth.claims import CLAIMS as GROWTH_CLAIMS
+from fastweights.experiments.growth.claims import REVIEW as ABOUT_GROWTH
+from fastweights.experiments.images.claims import REVIEW as ABOUT_IMAGES
 from fastweights.experiments.language_models.claims import CLAIMS as LANGUAGE_CLAIMS
-from fastweights.experiments.ledger import disagreements, ledger, row
+from fastweights.experiments.ledger import disagreements, later_work, ledger, review, row
+from fastweights.experiments.questions.claims import REVIEW as ABOUT_QUESTIONS
+from fastweights.experiments.recall.claims import LATER_WORK
 from fastweights.experiments.retrieval.claims import CLAIMS as RETRIEVAL_CLAIMS
 from fastweights.experiments.retrieval.claims import DISAGREEMENTS
 from fastweights.experiments.translation.claims import CLAIMS as TRANSLATION_CLAIMS
@@ -11,11 +18,20 @@ from retrieval_records import records_as_published
 
 def test_it_has_a_row_for_each_claim() -> None:
     table = ledger({})
-    assert len(table.rows) == len(RETRIEVAL_CLAIMS) + len(TRANSLATION_CLAIMS) + len(LANGUAGE_CLAIMS)
+    every = (RETRIEVAL_CLAIMS, TRANSLATION_CLAIMS, LANGUAGE_CLAIMS, CONTRAST_CLAIMS, GROWTH_CLAIMS)
+    assert len(table.rows) == sum(map(len, every))
     assert {row[-1] for row in table.rows[: len(RETRIEVAL_CLAIMS)]} == {"not run yet"}
     # What the architecture alone decides needs no runs.
     assert {row[-1] for row in table.rows} == {"not run yet", "holds"}
     assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_questions_of_a_review_and_claims_of_later_work_have_tables_of_their_own() -> None:
+    asked = (ABOUT_CONTRAST, ABOUT_GROWTH, ABOUT_QUESTIONS, ABOUT_IMAGES)
+    for table, count in ((review({}), sum(map(len, asked))), (later_work({}), len(LATER_WORK))):
+        assert len(table.rows) == count
+        assert {row[-1] for row in table.rows} == {"not run yet"}
+        assert all(len(row) == len(table.columns) for row in table.rows)
 
 
 def test_the_same_runs_get_the_same_verdict_as_the_published_ones() -> None:

@@ -20,15 +20,19 @@ def run(
     model: str | None = None,
     rule: str | None = None,
     changes: Annotated[tuple[str, ...], arg(name="set", metavar="FIELD=VALUE"), UseAppendAction] = (),
+    data: str | None = None,
     results: Path | None = None,
 ) -> None:
-    """Train one memory on one of the paper's synthetic tasks and record how it went.
+    """Train one small model on one task and record how it went.
 
     Args:
-        setting: capacity (every key once) or overwriting (keys come again with new values).
-        model: where to start from: softmax, elu, dpfp1 … dpfp3, favor64 … favor512, tanh; dpfp1 if absent.
-        rule: sum, delta, schlag2021 or schlag2021-nolayernorm; the task's usual one if absent.
+        setting: capacity (every key once) and overwriting (keys come again) are the paper's; parity, counting and words
+            track states, rebinding and recall ask for variables, questions is bAbI, images has labels that change.
+        model: where to start from. Capacity and overwriting: softmax, elu, dpfp1 … dpfp3, favor64 … favor512, tanh;
+            dpfp1 if absent. The others: softmax, sum, delta, delta-l2, delta-centred, nlms, gated-delta, kimi-delta, …
+        rule: capacity and overwriting: sum, delta, schlag2021 or schlag2021-nolayernorm; the usual one if absent.
         changes: change any field of the run, as in --set num_keys=50 --set attention.feature_map.nu=2.
+        data: questions: the folder of bAbI; images: that of the IDX files of MNIST, or drawn, which needs no files.
         results: folder for the record; results/ in the repository, fastweights-results/ elsewhere.
     """
     from importlib import import_module
@@ -44,7 +48,7 @@ def run(
     wanted = codec().changed(import_module(f"{runnable()[setting]}.presets").preset(setting, model, rule), changes)
     record = load(results).get(wanted)
     if record is None:
-        record = carry_out(wanted, results, display=Display.on_terminal())
+        record = carry_out(wanted, results, data=data, display=Display.on_terminal())
     name = codec().name(wanted)
     if record is None:
         raise ValueError(f"another process is working on {name}")

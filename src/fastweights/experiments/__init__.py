@@ -6,7 +6,7 @@
                  what `fastweights train` offers: PRESETS by SIZES, and `on_data(run, options)`
     evaluate.py, export.py   what these commands do with a trained model of the family (if it has any)
     continued.py  `continue_from(path, options)`, what `fastweights train --from` does (if the family can)
-    claims.py    CLAIMS of the paper, each with the rule that decides it (if the paper makes any)
+    claims.py    CLAIMS of the paper, questions of its REVIEW, claims of LATER_WORK, each with the rule that decides it
     figureN.py, tableN.py   one figure or table of the paper, listed in `SHOWS`: TITLE, TEXT, `runs(options)`,
                             `coverage(records)`, and what it shows, `drawings(records)` and `tables(records)`
 
@@ -21,6 +21,9 @@ EXPERIMENTS: dict[str, str] = {
     "language-model": "fastweights.experiments.language_models",
     "contrast": "fastweights.experiments.contrast",
     "growth": "fastweights.experiments.growth",
+    "recall": "fastweights.experiments.recall",
+    "questions": "fastweights.experiments.questions",
+    "images": "fastweights.experiments.images",
 }
 """The families by the name of their task; the command line, the report and the tests read this table."""
 

@@ -13,24 +13,30 @@ def ledger(records: Records) -> Table:
     return claims_table(
         row(claim, module.theirs(), module.ours(records))
         for module in family_modules("claims")
-        for claim in module.CLAIMS
+        for claim in getattr(module, "CLAIMS", ())
     )
 
 
 def review(records: Records) -> Table:
     """What a review of the paper asked, of the families that answer it (REVIEW), and what came out."""
+    caption = "Questions of a review of the paper. Verdicts follow from the records by the stated rule."
+    return judged("review", caption, ("asked", "question"), "REVIEW", records)
+
+
+def later_work(records: Records) -> Table:
+    """What later work says about such memories, of the families that look at it (LATER_WORK), and what came out."""
+    caption = "Claims of later work. Verdicts follow from the records by the stated rule."
+    return judged("later-work", caption, ("where", "what is said"), "LATER_WORK", records)
+
+
+def judged(name: str, caption: str, columns: tuple[str, str], claims: str, records: Records) -> Table:
+    """Claims that have no published runs, by the name that the families give them."""
     rows = []
     for module in family_modules("claims"):
-        for claim in getattr(module, "REVIEW", ()):
+        for claim in getattr(module, claims, ()):
             finding = claim.judge(module.ours(records))
             rows.append((claim.where, claim.says, claim.rule, finding.evidence, finding.verdict))
-    return Table(
-        "review",
-        "Questions of a review of the paper. Verdicts follow from the records by the stated rule.",
-        ("asked", "question", "rule", "our runs", "verdict"),
-        tuple(rows),
-        wide=True,
-    )
+    return Table(name, caption, (*columns, "rule", "our runs", "verdict"), tuple(rows), wide=True)
 
 
 def claims_table(rows: Iterable[tuple[str, ...]]) -> Table:

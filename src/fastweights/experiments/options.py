@@ -19,7 +19,8 @@ class ReproduceOptions:
     scale: Literal["cpu", "paper"] = "cpu"
     """Tables: cpu trains models for two cores on WikiText-2, paper those of the paper on WikiText-103."""
     data: str | None = None
-    """Tables: folder with the text; by default WikiText is downloaded, which needs the datasets package."""
+    """Folder with the text of a table (by default WikiText is downloaded, which needs the datasets package), with the
+    files of bAbI, or with those of MNIST."""
     threads: int | None = None
     """Tables: CPU threads. With fewer than there are cores, run the same command beside it: they share the work."""
     device: str = "auto"

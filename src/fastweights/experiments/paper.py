@@ -5,7 +5,7 @@ from pathlib import Path
 
 from fastweights.experiments import shown_modules
 from fastweights.experiments.families import codec, family_modules, shown_module
-from fastweights.experiments.ledger import disagreements, ledger, review
+from fastweights.experiments.ledger import disagreements, later_work, ledger, review
 from fastweights.experiments.records import Records
 from fastweights.files import write_whole
 from fastweights.reporting.report import Report, Section, Table, fill_markers
@@ -37,6 +37,11 @@ def paper_report(records: Records) -> Report:
             "What a review asked, and what came out",
             ("A review of the paper asked to see what the paper argues; so the memories were looked into.",),
             tables=(review(records),),
+        ),
+        Section(
+            "What later work says",
+            ("Rules that came after the paper claim to do what the delta rule cannot.",),
+            tables=(later_work(records),),
         ),
         Section("Where text and logs disagree", tables=(disagreements(),)),
     ]

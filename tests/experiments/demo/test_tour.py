@@ -54,10 +54,11 @@ def test_what_fits_is_told_by_map(records: Records) -> None:
     ]
 
 
-def test_the_report_shows_three_figures_and_judges_the_claims(records: Records) -> None:
+def test_the_report_shows_four_figures_and_judges_the_claims(records: Records) -> None:
     report = tour.demo_report(tour.capacity_outcomes(records), tour.overwriting_outcomes(records), WRITTEN)
     assert [drawing.name for section in report.sections for drawing in section.drawings] == [
         "memory",
+        "image-memory",
         "figure2",
         "figure3",
     ]

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fastweights.experiments.carry_out import sweep_runs
-from fastweights.experiments.demo import language_model, memory
+from fastweights.experiments.demo import images, language_model, memory
 from fastweights.experiments.ledger import claims_table, row
 from fastweights.experiments.records import Records, load
 from fastweights.experiments.retrieval import figure2, figure3
@@ -40,6 +40,11 @@ CHECKED = {
 def run(folder: Path, jobs: int) -> None:
     """From nothing to a report in `folder`, telling on the way what happens."""
     memory.run(folder)
+    print_table(
+        f"Pictures in a memory that nothing has trained: error of what {images.KEYS} keys retrieve",
+        ("memory", "written once", "2 × on average", "8 × on average"),
+        images.rows(),
+    )
     print("Now small memories are trained: how many associations fit, and which rule learns to overwrite?")
     sweep_runs(runs(), folder, jobs=jobs, title="fastweights run demo")
     records = load(folder)
@@ -138,6 +143,7 @@ def demo_report(capacity: Outcomes, overwriting: Outcomes, written: language_mod
                 ),
                 (memory.drawing(),),
             ),
+            images.section(),
             Section(
                 "How many associations fit",
                 (

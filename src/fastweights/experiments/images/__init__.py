@@ -1,0 +1,4 @@
+"""Memories of high-dimensional data: pictures stored and overwritten, and labels of pictures that change."""
+
+SHOWS = ("images",)
+RUNS = ("images",)

@@ -1,0 +1,75 @@
+"""The runs of recall and state tracking by name: a problem, and a model of `contenders.py`."""
+
+from collections.abc import Callable
+
+from fastweights.config import unknown
+from fastweights.data.bindings import Bindings
+from fastweights.data.words import GroupWords, Letters
+from fastweights.experiments.contenders import contender
+from fastweights.experiments.recall.config import RecallConfig
+from fastweights.experiments.records import Records
+from fastweights.models.attention import AttentionConfig
+from fastweights.models.sequence_classifier import SequenceClassifierConfig
+from fastweights.training.config import TrainingConfig
+from fastweights.training.run import Run
+from fastweights.training.stopping import Stopping
+
+
+def _states(group: str, letters: Letters = "all") -> Callable[[AttentionConfig], RecallConfig]:
+    """One layer without a convolution: what it can track, its memory tracks."""
+    return lambda attention: RecallConfig(
+        GroupWords(group, letters),
+        SequenceClassifierConfig(attention, num_layers=1, convolution=None),
+        times=(1, 6),
+    )
+
+
+def _bindings(problem: Bindings, num_heads: int = 4) -> Callable[[AttentionConfig], RecallConfig]:
+    return lambda attention: RecallConfig(problem, SequenceClassifierConfig(attention, num_heads=num_heads))
+
+
+PROBLEMS: dict[str, Callable[[AttentionConfig], RecallConfig]] = {
+    "parity": _states("z2"),
+    "counting": _states("z3"),
+    "words-s3": _states("s3"),
+    "words-s5-swaps": _states("s5", "swaps"),
+    "words-s5-cycles": _states("s5", "cycles"),
+    "rebinding": _bindings(Bindings()),
+    "rebinding-64": _bindings(Bindings(64, 8, 128), num_heads=2),
+    "recall-64": _bindings(Bindings(64, 8, 128, rebinding=False), num_heads=2),
+}
+"""The task of a problem for an attention. Heads of 32 have 64 features with DPFP-1: room for 64 variables."""
+
+TRAINING = {"rebinding": (600, 32), "rebinding-64": (500, 16), "recall-64": (500, 16)}
+"""Steps and sequences per step. With too few steps the learning rate is gone before all have arrived."""
+TRACKING = (500, 32)
+"""The same for words, of which every step asks."""
+
+
+def preset(name: str, model: str | None = None, rule: str | None = None, seed: int = 1) -> Run:
+    """A run of a problem with one of the contenders, whose name says the rule."""
+    if rule is not None:
+        raise ValueError(f"rule: the models of {name} name their rule, as in --model delta-l2; got {rule!r}")
+    if name not in PROBLEMS:
+        raise ValueError(f"problem: {unknown('name', name, PROBLEMS)}")
+    model = model or ("delta-l2" if name in TRAINING else "product2")
+    steps, batch_size = TRAINING.get(name, TRACKING)
+    training = TrainingConfig(
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=3e-3,
+        warmup_steps=50,
+        clip_norm=1.0,
+        log_every=None,
+        evaluate_every=100,
+        seed=seed,
+    )
+    # Answers may stop at 99.8 %; a state that is right for 40 steps need not be for 240.
+    stopping = Stopping(target=0.002) if name in TRAINING else Stopping()
+    return Run(PROBLEMS[name](contender(model)), training, stopping, preset=f"{name}-{model}")
+
+
+def summary(records: Records) -> str:
+    """How many records there are, in words."""
+    count = sum(isinstance(run.task, RecallConfig) for run in records)
+    return f"{count} records of recall and state tracking"
