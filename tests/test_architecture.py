@@ -17,6 +17,7 @@ ORDER = (
     ("feature_maps",),
     ("update_rules",),
     ("memory",),
+    ("functions",),
     ("layers",),
     ("models",),
     ("hf",),
