@@ -1,6 +1,7 @@
 """Hugging Face transformers: the one place that knows it. Importing this registers the models with the Auto classes."""
 
 from fastweights.hf import causal_lm, seq2seq_lm
+from fastweights.hf.acceleration import Acceleration, accelerate
 from fastweights.hf.cache import FastWeightCache
 from fastweights.hf.causal_lm import FastWeightForCausalLM
 from fastweights.hf.configuration import FastWeightConfig, FastWeightTranslationConfig
@@ -8,12 +9,14 @@ from fastweights.hf.seq2seq_lm import FastWeightForSeq2SeqLM
 from fastweights.hf.translation_cache import TranslationCache
 
 __all__ = [
+    "Acceleration",
     "FastWeightCache",
     "FastWeightConfig",
     "FastWeightForCausalLM",
     "FastWeightForSeq2SeqLM",
     "FastWeightTranslationConfig",
     "TranslationCache",
+    "accelerate",
 ]
 
 causal_lm.register()
