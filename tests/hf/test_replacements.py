@@ -56,10 +56,38 @@ def test_packed_rows_that_continue_a_state_are_the_originals_to_refuse() -> None
     assert scan(*mamba_arguments(), initial_states=torch.zeros(1, 2, 4, 3), seq_idx=index)[0] == "the original"
 
 
-def test_a_step_size_per_channel_is_the_originals() -> None:
-    state, x = torch.zeros(1, 2, 4, 3), torch.randn(1, 2, 4)
+def step_arguments(heads: int) -> list[Tensor]:
+    state, x, key = torch.zeros(1, heads, 64, 32), torch.randn(1, heads, 64), torch.randn(1, 1, 32)
+    return [
+        state,
+        x,
+        torch.rand(1, heads, 1).expand(-1, -1, 64),
+        (-torch.rand(heads, 1, 1)).expand(-1, 64, 32),
+        key,
+        key,
+    ]
+
+
+def test_steps_of_small_states_or_with_a_step_size_per_channel_are_the_originals() -> None:
     step = REPLACEMENTS["mamba2_selective_state_update"](original)
-    assert step(state, x, x, torch.ones(2, 4, 3), x[..., :3], x[..., :3])[0] == "the original"
+    small, large = step_arguments(7), step_arguments(8)
+    assert step(*small)[0] == "the original"
+    assert isinstance(step(*large), Tensor)
+    assert large[0].any()
+    large[2] = large[2].contiguous()
+    assert step(*large)[0] == "the original"
+
+
+def test_a_large_step_is_that_of_transformers() -> None:
+    from transformers.models.mamba2.modeling_mamba2 import mamba2_selective_state_update
+
+    args = step_arguments(8)
+    args[0].normal_()
+    theirs = [args[0].clone(), *args[1:]]
+    expected = mamba2_selective_state_update(*theirs, dt_softplus=True)
+    found = REPLACEMENTS["mamba2_selective_state_update"](original)(*args, dt_softplus=True)
+    assert_close(found, expected)
+    assert_close(args[0], theirs[0])
 
 
 def test_arguments_that_only_other_layers_need_are_ignored() -> None:

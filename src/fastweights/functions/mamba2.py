@@ -73,7 +73,7 @@ def selective_state_update(
         raise ValueError("dt, A, dt_bias: expected one number per head, expanded over the head (Mamba-2)")
     step = _step_sizes(dt[..., 0], None if dt_bias is None else dt_bias[..., 0], dt_softplus)
     values, heads = at_least_float32(x), x.shape[1]
-    keys, queries = (for_value_heads(at_least_float32(shared)[:, None], heads).transpose(1, 2) for shared in (B, C))
+    keys, queries = (_one_per_head(shared, heads) for shared in (B, C))
     decay = (step * A[:, 0, 0].to(step.dtype)).exp()
     reads, final = fast_weight_scan(
         queries,
@@ -97,6 +97,14 @@ def tied(dt: Tensor, A: Tensor, dt_bias: Tensor | None) -> bool:  # noqa: N803
     """Whether step sizes and A are one number per head, by their strides."""
     dimensions = [(dt, -1), (A, -1), (A, -2)] + ([] if dt_bias is None else [(dt_bias, -1)])
     return all(x.shape[dim] == 1 or x.stride(dim) == 0 for x, dim in dimensions)
+
+
+def _one_per_head(shared: Tensor, heads: int) -> Tensor:
+    """`b g n` → `b h 1 n`."""
+    shared = at_least_float32(shared)
+    if shared.shape[1] == 1:
+        return shared[:, None].expand(-1, heads, -1, -1)
+    return shared.repeat_interleave(heads // shared.shape[1], dim=1, output_size=heads)[:, :, None]
 
 
 def _step_sizes(dt: Tensor, bias: Tensor | None, through_softplus: bool) -> Tensor:

@@ -12,6 +12,9 @@ from fastweights.memory import boundaries_of, decay_at_boundaries, fast_weight_s
 CumulativeLengths = Sequence[int] | Tensor
 """0, l₁, l₁ + l₂, …: where the sequences of one row begin and end."""
 
+WORTH_BLOCKS = 1 << 14
+"""Numbers from which on turning a matrix in blocks is faster."""
+
 EPSILON = 1e-6
 """What flash-linear-attention adds to a squared length."""
 
@@ -71,7 +74,12 @@ def _scan_each(
 
 def at_least_float32(x: Tensor) -> Tensor:
     """The tensor in the precision that it is computed in, with contiguous rows."""
-    return x.to(torch.promote_types(x.dtype, torch.float32), memory_format=torch.contiguous_format)
+    x = x.to(torch.promote_types(x.dtype, torch.float32))
+    if x.stride(-1) == 1 or x.dim() != 4 or x.stride(1) != 1 or x.numel() < WORTH_BLOCKS:
+        return x.contiguous()
+    # A short convolution leaves columns. PyTorch turns matrices block by block, but other tensors number by number.
+    rows = [row.flatten(1).contiguous().view(row.shape) for row in x]
+    return rows[0][None] if len(rows) == 1 else torch.stack(rows)
 
 
 def for_value_heads(x: Float[Tensor, "b t g k"], value_heads: int) -> Float[Tensor, "b t h k"]:
