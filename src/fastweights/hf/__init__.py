@@ -1,12 +1,13 @@
 """Hugging Face transformers: the one place that knows it. Importing this registers the models with the Auto classes."""
 
-from fastweights.hf import causal_lm, seq2seq_lm
+from fastweights.hf import causal_lm, seq2seq_lm, vocabulary_tokenizer
 from fastweights.hf.acceleration import Acceleration, accelerate
 from fastweights.hf.cache import FastWeightCache
 from fastweights.hf.causal_lm import FastWeightForCausalLM
 from fastweights.hf.configuration import FastWeightConfig, FastWeightTranslationConfig
 from fastweights.hf.seq2seq_lm import FastWeightForSeq2SeqLM
 from fastweights.hf.translation_cache import TranslationCache
+from fastweights.hf.vocabulary_tokenizer import FastWeightTokenizer
 
 __all__ = [
     "Acceleration",
@@ -14,6 +15,7 @@ __all__ = [
     "FastWeightConfig",
     "FastWeightForCausalLM",
     "FastWeightForSeq2SeqLM",
+    "FastWeightTokenizer",
     "FastWeightTranslationConfig",
     "TranslationCache",
     "accelerate",
@@ -21,3 +23,4 @@ __all__ = [
 
 causal_lm.register()
 seq2seq_lm.register()
+vocabulary_tokenizer.register()
