@@ -69,6 +69,7 @@ PUBLIC = {
         "GateThenNorm",
         "GatedNorm",
         "KeyValueState",
+        "MultiheadFastWeights",
         "OutputGate",
         "ShortConvolution",
         "SinusoidalPositions",
