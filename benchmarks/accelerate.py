@@ -47,11 +47,11 @@ MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
         "Mamba2Config",
         {"num_heads": 16, "head_dim": 64, "state_size": 128, "n_groups": 1},
     ),
-    "kimi_linear, 4 heads of 128": (
+    "kimi_linear, 8 heads of 128": (
         "kimi_linear",
         "KimiLinearConfig",
         MIXED
-        | {"num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 128, "linear_num_heads": 4}
+        | {"num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 128, "linear_num_heads": 8}
         | {"linear_head_dim": 128, "mlp_layer_types": ["dense"] * 4},
     ),
 }

@@ -28,6 +28,7 @@ ORDER = (
     ("reporting",),
     ("experiments",),
     ("cli",),
+    ("__main__",),
 )
 """A component may use itself and what stands before it."""
 

@@ -76,6 +76,8 @@ class EvaluateOptions:
     checkpoint: Literal["best", "newest"] = "best"
     data: str | None = None
     """Where the text is now, if it was moved."""
+    text: Path | None = None
+    """Language models: a text file of one's own instead of a split, in the vocabulary of the run."""
     device: str = "auto"
     threads: int | None = None
     cache: Path | None = None

@@ -1,5 +1,10 @@
 """Hugging Face transformers: the one place that knows it. Importing this registers the models with the Auto classes."""
 
+from importlib.util import find_spec
+
+if find_spec("transformers") is None:
+    raise ModuleNotFoundError("fastweights.hf needs transformers: pip install 'fastweights[hf]'", name="transformers")
+
 from fastweights.hf import causal_lm, seq2seq_lm, vocabulary_tokenizer
 from fastweights.hf.acceleration import Acceleration, accelerate
 from fastweights.hf.cache import FastWeightCache

@@ -155,7 +155,11 @@ def _read(path: Path, block: int) -> Iterator[str]:
             while line := file.readline(block):
                 yield line
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text (byte {error.object[error.start]:#04x}: {error.reason})") from error
+        found = f"byte {error.object[error.start]:#04x}: {error.reason}"
+        with path.open("rb") as file:
+            if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+                found = "it begins like UTF-16: convert it, for instance with iconv -f UTF-16 -t UTF-8"
+        raise ValueError(f"{path}: not UTF-8 text ({found})") from error
 
 
 def _read_share(path: Path, block: int, split: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from fastweights.files import Json
 from fastweights.runs.display import Display
 from fastweights.training.distributed import Processes
 
-ONLY_FOR_LANGUAGE_MODELS = ("context", "stride", "length", "reach", "batch_size")
+ONLY_FOR_LANGUAGE_MODELS = ("context", "stride", "length", "reach", "batch_size", "text")
 
 
 def evaluate(options: EvaluateOptions, display: Display) -> Json:
