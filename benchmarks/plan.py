@@ -2,6 +2,8 @@
 
 from typing import Protocol
 
+from benchmarks.accelerate import MODELS as ACCELERATED
+from benchmarks.accelerate import AccelerationMeasurement
 from benchmarks.decays import DecayMeasurement
 from benchmarks.decoding import DecodingMeasurement
 from benchmarks.feature_maps import FeatureMapMeasurement
@@ -74,6 +76,7 @@ def full() -> list[Measurement]:
     plan += [TrainingMeasurement(length) for length in (256, 1024, 4096)]
     plan += [GenerationMeasurement(), SyntheticMeasurement()]
     plan += [TranslationTrainingMeasurement(), TranslationDecodingMeasurement()]
+    plan += [AccelerationMeasurement(model) for model in ACCELERATED]
     plan += [
         MemoryMeasurement(case_of(steps, 64, 64), competitor, training)
         for steps, training in ((1024, True), (16384, False), (16384, True))

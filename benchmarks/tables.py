@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from benchmarks.accelerate import DECODED
 from benchmarks.competitors import COMPETITORS
 from benchmarks.language_models import BOUND, CONTEXTS, PEER, TOKENS
 from benchmarks.problems import Case
@@ -323,6 +324,25 @@ def _step_and_size(part: Json) -> str:
     return f"{milliseconds(part['best'])}, {part['bytes'] / 1000:.0f}"
 
 
+def accelerated(record: SpeedRecord) -> Table:
+    """Whole calls of models of transformers, and how many times as fast they are on the operator."""
+    rows = []
+    for name, measured in record.measurements.items():
+        if not name.startswith("accelerate "):
+            continue
+        model = name.removeprefix("accelerate ").rpartition(" threads")[0]
+        times = measured["times"]
+        for what in dict.fromkeys(key.rpartition(": ")[0] for key in times):
+            tokens = DECODED if what == "decoding" else 1
+            stock, ours = (best(times, f"{what}: {who}", "call") for who in ("stock", "accelerated"))
+            cells = (milliseconds(None if time is None else time / tokens) for time in (stock, ours))
+            gain = NOTHING if stock is None or ours is None else f"{stock / ours:.2f} ×"
+            shown = "decoding, per token" if what == "decoding" else what
+            rows.append((model, str(measured["threads"]), shown, *cells, gain))
+    columns = ("model", "threads", "call", "transformers ms", "accelerated ms", "faster")
+    return Table("Models of transformers: 512 wide, 4 layers, batch 1", columns, rows)
+
+
 def all_tables(record: SpeedRecord) -> Iterable[Table]:
     """Every table that has rows."""
     made = (
@@ -336,6 +356,7 @@ def all_tables(record: SpeedRecord) -> Iterable[Table]:
         translation,
         documents,
         generation,
+        accelerated,
         synthetic,
         feature_maps,
         layer_parts,

@@ -17,6 +17,7 @@ ORDER = (
     ("feature_maps",),
     ("update_rules",),
     ("memory",),
+    ("functions",),
     ("layers",),
     ("models",),
     ("hf",),
@@ -27,6 +28,7 @@ ORDER = (
     ("reporting",),
     ("experiments",),
     ("cli",),
+    ("__main__",),
 )
 """A component may use itself and what stands before it."""
 

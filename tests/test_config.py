@@ -57,6 +57,11 @@ def test_override_follows_a_path() -> None:
     ("path", "text", "complaint"),
     [
         ("sise", "3", r"unknown field 'sise' \(did you mean 'size'\?\); possible: size, rate"),
+        (
+            "feature_map.name",
+            "elu",
+            r"feature_map: its kind is set as a whole, such as feature_map=.*; possible: .*elu",
+        ),
         ("feature_map.nuu", "3", r"feature_map: unknown field 'nuu' \(did you mean 'nu'\?\)"),
         ("feature_map.nu", "0", "nu must be an integer of at least 1, got 0"),
         ("feature_map", "dpff", r"unknown name 'dpff' \(did you mean 'dpfp'\?\); possible: identity, tanh"),

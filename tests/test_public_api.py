@@ -74,6 +74,7 @@ PUBLIC = {
         "GateThenNorm",
         "GatedNorm",
         "KeyValueState",
+        "MultiheadFastWeights",
         "OutputGate",
         "ShortConvolution",
         "SinusoidalPositions",

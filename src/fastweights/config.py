@@ -86,13 +86,22 @@ class ConfigCodec:
         here = f"{where}.{path[0]}".lstrip(".")
         hints = _hints(value, here)
         if path[0] not in hints:
-            raise ValueError(f"{where or 'set'}: {unknown('field', path[0], hints)}")
+            raise ValueError(f"{where or 'set'}: {self._no_field(value, path[0], hints, where)}")
         current = getattr(value, path[0])
         if len(path) > 1:
             changed = self._override(current, path[1:], plain, here)
         else:
             changed = self._decode(hints[path[0]], plain, here)
         return _construct(lambda: replace(value, **{path[0]: changed}), here)
+
+    def _no_field(self, value: Any, name: str, hints: dict[str, Any], where: str) -> str:
+        """What to say about a field that a value lacks; its name in files is changed by setting the whole value."""
+        table = next((registry for registry in self.registries.values() if type(value) in registry.values()), None)
+        if name == "name" and table is not None:
+            return f"its kind is set as a whole, such as {where}={next(iter(table))}; possible: {', '.join(table)}"
+        if not hints:
+            return f"unknown field {name!r}; {type(value).__name__} has no fields"
+        return unknown("field", name, hints)
 
     def _decode(self, wanted: Any, plain: Any, where: str) -> Any:
         origin = typing.get_origin(wanted)

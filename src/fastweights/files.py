@@ -3,8 +3,8 @@
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -131,7 +131,9 @@ def new_folder(path: Path) -> Iterator[Path | None]:
         # Whoever holds the lock knows that all partial folders are abandoned.
         for abandoned in path.parent.glob(f"{path.name}.partial-*"):
             shutil.rmtree(abandoned, ignore_errors=True)
-        partial = Path(tempfile.mkdtemp(prefix=f"{path.name}.partial-", dir=path.parent))
+        # Not mkdtemp, whose folders nobody else may read.
+        partial = path.with_name(f"{path.name}.partial-{secrets.token_hex(8)}")
+        partial.mkdir()
         try:
             yield partial
             FILE_SYSTEM.sync_folder(partial)

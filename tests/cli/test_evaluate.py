@@ -159,3 +159,18 @@ def test_ways_of_giving_context(text: Path, capsys: pytest.CaptureFixture[str]) 
     assert [json.loads(line)["tokens"] for line in lines][-1] == 19
     with pytest.raises(ValueError, match="reach: only a carried memory has one, not sliding context"):
         evaluate(replace(run, context="sliding", reach=24))
+
+
+@pytest.mark.parametrize("tokens", ["words", "characters", "bpe"])
+def test_a_text_of_one_s_own_is_measured_in_the_vocabulary_of_the_run(text: Path, tokens: str) -> None:
+    train(options(text, tokens=tokens, vocabulary_size=300 if tokens == "bpe" else None))
+    evaluate(asked(text, split="valid", context="segments"))
+    vocabulary = vocabulary_of(text.parent / "run")
+    corpus = open_corpus(text, vocabulary.splitter, text.parent / "cache")
+    own = text.parent / "own.txt"
+    own.write_text("".join(vocabulary.decode(int(number) for number in corpus.valid)), encoding="utf-8")
+    evaluate(asked(text, context="segments", data=str(own)))
+    first, second = map(json.loads, (text.parent / "run" / "evaluations.jsonl").read_text().splitlines())
+    assert (second["text"], second["unknown"]) == (str(own), 0.0)
+    assert second["loss"] == pytest.approx(first["loss"], rel=1e-6)
+    assert second["tokens"] == first["tokens"]

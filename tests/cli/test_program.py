@@ -163,3 +163,44 @@ def test_interrupting_is_quiet(capsys: pytest.CaptureFixture[str], monkeypatch: 
 
     monkeypatch.setitem(COMMANDS, "doctor", interrupt)
     assert run(["doctor"], capsys) == (130, "", "interrupted\n")
+
+
+def test_a_reader_who_has_had_enough_is_no_error() -> None:
+    program = (
+        "from fastweights.cli import COMMANDS, main\n"
+        "def write() -> None:\n    print('the first line', flush=True)\n"
+        "COMMANDS['doctor'] = write\nmain(['doctor'])"
+    )
+    started = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert started.stdout is not None
+    started.stdout.close()
+    _, complaints = started.communicate()
+    assert complaints == b""
+    assert started.returncode == 0
+
+
+@pytest.mark.parametrize("error", [MemoryError("no room"), RuntimeError("DefaultCPUAllocator: can't allocate\nmore")])
+def test_too_little_memory_is_one_line(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> None:
+        raise error
+
+    monkeypatch.setitem(COMMANDS, "doctor", fail)
+    with pytest.raises(SystemExit):
+        main(["doctor"])
+    assert capsys.readouterr().err == f"error: not enough memory for this; {str(error).splitlines()[0]}\n"
+
+
+def test_another_error_of_the_program_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise RuntimeError("a mistake of ours")
+
+    monkeypatch.setitem(COMMANDS, "doctor", fail)
+    with pytest.raises(RuntimeError, match="a mistake of ours"):
+        main(["doctor"])
+
+
+def test_it_is_started_as_a_module() -> None:
+    command = [sys.executable, "-m", "fastweights", "--version"]
+    assert subprocess.run(command, check=True, capture_output=True, text=True).stdout.startswith("fastweights ")

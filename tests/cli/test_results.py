@@ -28,3 +28,8 @@ def test_threads_are_set_if_they_are_given() -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_more_threads_than_a_machine_can_start_are_refused() -> None:
+    with pytest.raises(ValueError, match=r"threads: expected at most \d+ on this machine, got 100000"):
+        set_threads(100_000)

@@ -20,8 +20,6 @@ from fastweights.evaluation.translate import Search
 from fastweights.evaluation.translate import translate as translations
 from fastweights.experiments.options import EvaluateOptions
 from fastweights.experiments.translation.saved import load_translator, tokeniser_of
-from tiny_language_model import train_options as language_model_options
-from tiny_language_model import write_book
 from tiny_translation import sentences, train_options, write_pairs
 
 
@@ -145,8 +143,8 @@ def test_an_exported_translator_translates_as_we_do(run: Path, tmp_path: Path) -
         export(run, tmp_path / "hf")
 
 
-def test_what_cannot_be_exported_is_said(tmp_path: Path) -> None:
-    train(language_model_options(write_book(tmp_path)))
-    with pytest.raises(ValueError, match="models of this task cannot be exported; possible: translators"):
-        export(tmp_path / "run", tmp_path / "hf")
+def test_what_cannot_be_exported_is_said(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fastweights.cli.export.find_spec", lambda module: None)
+    with pytest.raises(ValueError, match="this task cannot be exported; possible: language models and translators"):
+        export(run, tmp_path / "hf")
     assert not (tmp_path / "hf").exists()

@@ -23,6 +23,9 @@ def test_what_is_not_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "a.txt.gz").write_bytes(gzip.compress(b"fine\n\xff\n"))
     with pytest.raises(ValueError, match=r"a.txt.gz: not UTF-8 text \(byte 0xff"):
         list(text_lines(tmp_path / "a.txt.gz"))
+    (tmp_path / "u.txt").write_bytes("some text\n".encode("utf-16"))
+    with pytest.raises(ValueError, match=r"u.txt: not UTF-8 text \(it begins like UTF-16: convert it"):
+        list(text_lines(tmp_path / "u.txt"))
     (tmp_path / "b.txt.gz").write_bytes(b"\x1f\x8bnothing")
     with pytest.raises(ValueError, match=r"b.txt.gz: not a readable gz file"):
         list(text_lines(tmp_path / "b.txt.gz"))

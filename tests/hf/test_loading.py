@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
-from fastweights.hf import FastWeightForCausalLM
+from fastweights.hf import FastWeightConfig, FastWeightForCausalLM, FastWeightTranslationConfig
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 
 
@@ -86,3 +86,10 @@ def test_options_of_transformers_still_work(folder: Path) -> None:
     assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
     change_model(vocabulary_size=21)(folder)
     assert AutoModelForCausalLM.from_pretrained(folder, ignore_mismatched_sizes=True).config.vocab_size == 21
+
+
+@pytest.mark.parametrize("config", [FastWeightConfig, FastWeightTranslationConfig])
+@pytest.mark.parametrize("name", ["vocab_size", "hidden_size", "num_attention_heads", "num_hidden_layers"])
+def test_a_size_that_would_be_ignored_is_refused(config: type, name: str) -> None:
+    with pytest.raises(ValueError, match=rf"{name}: it has no effect by itself.*possible: {config.__name__}\.of"):
+        config(**{name: 3})

@@ -52,6 +52,31 @@ def test_exported_it_gives_the_same_reads() -> None:
         assert relative_error(ours, theirs) <= 2e-6
 
 
+@pytest.mark.usefixtures("without_shape_checks")
+def test_exported_with_its_state_it_takes_any_batch_and_time() -> None:
+    layer, x = layer_and_input("auto")
+    state = layer(x)[1].detach()
+    batch, time = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("time", min=2, max=4096)
+    shapes = ({0: batch, 1: time}, [{0: batch}] * len(state.tensors()))
+    with torch.no_grad():
+        program = torch.export.export(layer, (x, state), dynamic_shapes=shapes).module()
+        for other in (torch.randn(3, 9, 16), torch.randn(1, 200, 16)):
+            start = layer(other)[1]
+            (found, after), (expected, wanted) = program(other, start), layer(other, start)
+            assert relative_error(found, expected) <= 2e-6
+            assert isinstance(after, FastWeightState)
+            assert torch.equal(after.steps, wanted.steps)
+            assert relative_error(after.weights, wanted.weights) <= 2e-6
+
+
+def test_on_the_meta_device_it_has_a_shape_and_no_numbers() -> None:
+    layer, x = layer_and_input("auto")
+    y, state = layer.to("meta")(x.to("meta"))
+    assert y.shape == x.shape
+    assert state.weights.shape == (2, 2, 8, 32)
+    assert y.device.type == state.weights.device.type == "meta"
+
+
 def test_inference_mode_changes_nothing_and_its_state_can_be_carried_on() -> None:
     layer, x = layer_and_input()
     expected, expected_state = layer(x)

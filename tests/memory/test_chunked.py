@@ -6,6 +6,7 @@ import pytest
 import torch
 from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
+from torch.testing import assert_close
 
 from equations import linear_recurrence
 from fastweights import backends, fast_weight_scan
@@ -60,13 +61,55 @@ def test_gradients_of_the_operator_are_those_of_finite_differences(
     assert torch.autograd.gradcheck(scan, list(tensors.values()))
 
 
-@pytest.mark.parametrize("backend", OWN_BACKWARD)
-def test_a_second_derivative_is_refused_and_not_wrong(backend: str) -> None:
+def penalised(backend: str, penalty: bool) -> dict[str, Tensor]:
+    """Gradients of a loss that may contain the gradient of the keys; the loss itself needs none of it."""
+    tensors = leaves(draw(1, steps=70))
+    reads, weights = fast_weight_scan(**tensors, backend=backend)
+    loss = reads.sum() + weights.sum()
+    (gradient,) = torch.autograd.grad(loss, tensors["keys"], create_graph=penalty, retain_graph=True)
+    total = loss + gradient.square().sum() if penalty else loss
+    return dict(zip(tensors, torch.autograd.grad(total, list(tensors.values())), strict=True))
+
+
+def test_a_gradient_penalty_is_right_in_chunks() -> None:
+    plain, expected, found = penalised("recurrent", False), penalised("recurrent", True), penalised("chunked", True)
+    for name in expected:
+        assert_close(found[name], expected[name], rtol=1e-9, atol=1e-11)
+        assert not torch.allclose(expected[name], plain[name], rtol=1e-3)
+
+
+@pytest.mark.skipif("native" not in OWN_BACKWARD, reason="native is not available")
+def test_a_gradient_penalty_is_refused_by_the_native_backend() -> None:
+    with pytest.raises(RuntimeError, match="no second derivative; possible: backend='recurrent'"):
+        penalised("native", True)
+
+
+def test_many_gradients_at_once() -> None:
     tensors = leaves(draw(1, steps=5))
-    reads, _ = fast_weight_scan(**tensors, backend=backend)
-    (gradient,) = torch.autograd.grad(reads.square().sum(), tensors["keys"], create_graph=True)
-    with pytest.raises(RuntimeError, match=r"once_differentiable|no second derivative"):
-        gradient.square().sum().backward()
+    vectors = torch.randn(3, *tensors["values"].shape, dtype=torch.float64)
+
+    def gradients(backend: str) -> Tensor:
+        reads, _ = fast_weight_scan(**tensors, backend=backend)
+        return torch.autograd.grad(reads, tensors["keys"], vectors, is_grads_batched=True)[0]
+
+    assert_close(gradients("chunked"), gradients("recurrent"), rtol=1e-10, atol=1e-12)
+    if "native" in OWN_BACKWARD:
+        with pytest.raises(RuntimeError, match="no gradients for many vectors at once; possible: backend='recurrent'"):
+            gradients("native")
+
+
+@pytest.mark.parametrize("empty", ["batch", "heads", "steps", "keys", "values"])
+def test_nothing_is_as_good_as_something(empty: str) -> None:
+    sizes = {"batch": 2, "heads": 3, "steps": 5, "keys": 4, "values": 6} | {empty: 0}
+    b, h, t, k, v = sizes.values()
+    queries, keys, values = (torch.randn(b, h, t, d, requires_grad=True) for d in (k, k, v))
+    erase = torch.rand(b, h, t)
+    reads, weights = fast_weight_scan(queries, keys, values, erase, erase, backend="chunked")
+    assert reads.shape == (b, h, t, v)
+    assert weights.shape == (b, h, v, k)
+    assert not reads.any()
+    (reads.sum() + weights.sum()).backward()
+    assert values.grad is not None
 
 
 def test_the_oracle_has_second_derivatives() -> None:

@@ -59,6 +59,7 @@ OPERATOR: list[tuple[str, Change, type[Exception], str]] = [
     ("lookups", lambda x: x[..., 0], ValueError, r"lookups: .*\(2, 2, 67, 8\).*got shape \(2, 2, 67\)"),
     # dtype
     ("lookups", lambda x: x.float(), TypeError, r"lookups: expected dtype torch.float64.*got torch.float32"),
+    ("keys", lambda x: x.to(torch.float8_e4m3fn), TypeError, r"keys: expected .* of at least 16 bits.*float8_e4m3fn"),
     ("keys", lambda x: x.long(), TypeError, r"keys: expected a floating-point dtype.*got torch.int64"),
     ("queries", lambda x: x.float(), TypeError, r"queries: expected dtype torch.float64.*got torch.float32"),
     ("values", lambda x: x.bfloat16(), TypeError, r"values: expected dtype torch.float64.*got torch.bfloat16"),

@@ -3,10 +3,11 @@
 import pytest
 import torch
 from torch import Tensor
+from torch.utils._pytree import keystr, tree_flatten, tree_flatten_with_path, tree_map, tree_unflatten
 
 from fastweights.layers import FastWeightAttention, SoftmaxAttention
 from fastweights.layers.attention.relative import RelativeAttention
-from fastweights.memory import LayerState
+from fastweights.memory import FastWeightState, LayerState
 
 LAYERS = {
     "fast weights": FastWeightAttention(8, 2, attention_normalisation=True),
@@ -63,3 +64,14 @@ def test_detach_clone_and_to(state: LayerState) -> None:
 def test_only_softmax_attention_keeps_every_step() -> None:
     growing = {name for name, layer in LAYERS.items() if layer.initial_state(1).grows}
     assert growing == {"softmax"}
+
+
+def test_a_state_is_a_tree_of_its_tensors() -> None:
+    state = FastWeightState.zeros(1, 2, 3, 4, normaliser=True)
+    leaves, tree = tree_flatten(state)
+    assert [x.shape for x in leaves] == [(1, 2, 3, 4), (1, 2, 4), (1,)]
+    assert tree_unflatten(leaves, tree) == state
+    assert tree_map(lambda x: x + 1, state).steps.tolist() == [1]
+    assert tree_map(lambda x: x.dtype, state).steps == torch.int64
+    paths = [keystr(path) for path, _ in tree_flatten_with_path(state)[0]]
+    assert paths == [".weights", ".normaliser", ".steps"]

@@ -169,3 +169,11 @@ def test_foreign_files_are_refused_with_a_reason(tmp_path: Path) -> None:
     save_file({"a": torch.zeros(1)}, path, metadata={"format": "fastweights-state-1"})
     with pytest.raises(ValueError, match=r"expected the tensors .* of a state, got \['a'\]"):
         FastWeightState.load(path)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_an_empty_memory_with_a_scale_of_any_precision(dtype: torch.dtype) -> None:
+    state = FastWeightState.zeros(1, 2, 3, 4, log_scale=True, dtype=dtype)
+    assert state.log_scale is not None
+    assert state.log_scale.isfinite().all()
+    assert (state.log_scale <= -6e4).all()

@@ -1,11 +1,15 @@
 """The language model: sizes of the paper, configurations as data, streaming, and its dependence on the past alone."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
 from torch.testing import assert_close
 
 from fastweights.experiments.language_models.presets import PRESETS
-from fastweights.memory import AttentionNormalisation
+from fastweights.memory import AttentionNormalisation, FastWeightState
 from fastweights.models.attention import (
     ATTENTIONS,
     AttentionConfig,
@@ -128,3 +132,30 @@ def test_states_of_another_depth_are_refused() -> None:
     model = tiny(FastWeightAttentionConfig())
     with pytest.raises(ValueError, match="expected one for each of the 2 layers, got 1"):
         model(torch.zeros(1, 1, dtype=torch.int64), model.initial_states(1)[:1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cutoffs", [[], ["10", "20"]])
+def test_compiled_into_one_graph_it_gives_the_same_loss_and_gradients(cutoffs: list[str]) -> None:
+    program = Path(__file__).with_name("compiled_language_model.py")
+    command = [sys.executable, str(program), "aot_eager", *cutoffs]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) <= 1e-5
+
+
+@torch.no_grad()
+@pytest.mark.usefixtures("without_shape_checks")
+def test_exported_with_dynamic_batch_and_time_it_gives_the_same_hidden_vectors() -> None:
+    config = LanguageModelConfig(
+        vocabulary_size=50, model_dim=16, num_heads=2, num_layers=2, feed_forward_dim=16, cutoffs=(20,)
+    )
+    model = LanguageModel(config).eval()
+    batch, time = torch.export.Dim("batch", min=1, max=64), torch.export.Dim("time", min=2, max=4096)
+    shapes = ({0: batch, 1: time},)
+    program = torch.export.export(model, (torch.randint(0, 50, (2, 9)),), dynamic_shapes=shapes).module()
+    for size in [(3, 17), (1, 300)]:
+        tokens = torch.randint(0, 50, size)
+        (found, states), (expected, _) = program(tokens), model(tokens)
+        torch.testing.assert_close(found, expected)
+        assert all(isinstance(state, FastWeightState) for state in states)

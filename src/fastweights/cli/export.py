@@ -22,7 +22,7 @@ def export(run: Positional[Path], out: Path, checkpoint: Literal["best", "newest
 
     module = f"{family_of(read_run(run).task)}.export"
     if find_spec(module) is None:
-        raise ValueError(f"{run}: models of this task cannot be exported; possible: translators")
+        raise ValueError(f"{run}: models of this task cannot be exported; possible: language models and translators")
     with new_folder(out) as partial:
         if partial is None:
             raise ValueError(f"{out}: it exists already; name another folder")

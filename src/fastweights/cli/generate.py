@@ -1,5 +1,6 @@
 """`fastweights generate`."""
 
+import sys
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -17,6 +18,8 @@ class GenerateOptions:
     run: Positional[Path]
     """Folder of the run."""
     prompt: str = ""
+    prompt_file: Path | None = None
+    """A file to read the prompt from; - for the standard input."""
     length: int = 200
     """Words, characters or byte pairs to write."""
     temperature: float = 1.0
@@ -43,15 +46,35 @@ def generate(options: OmitArgPrefixes[GenerateOptions]) -> None:
     how = sampling.Sampling(options.temperature, options.top_k, options.top_p, options.seed)
     if options.length < 0:
         raise ValueError(f"length: expected 0 or more, got {options.length}")
-    model, _, _ = load_language_model(options.run, options.checkpoint)
+    prompt = _prompt(options)
+    model, task, _ = load_language_model(options.run, options.checkpoint)
     device = Processes.device_named(options.device)
     vocabulary = vocabulary_of(options.run)
-    start = prompt_tokens(vocabulary, options.prompt)
+    start = prompt_tokens(vocabulary, prompt)
+    if model.config.positions and not task.carry_state and len(start) + options.length > task.segment_length:
+        print(
+            f"warning: the model was trained on texts of {task.segment_length} {vocabulary.splitter.unit}s "
+            "with positions, and may fall apart beyond; presets with -nopos-carried do not",
+            file=sys.stderr,
+        )
     new = islice(sampling.generate(model.to(device), start, how, device=device), options.length)
-    if options.prompt:
-        print(printable(options.prompt), end=" " if isinstance(vocabulary.splitter, Words) else "", flush=True)
+    if prompt:
+        print(printable(prompt), end=" " if isinstance(vocabulary.splitter, Words) else "", flush=True)
     try:
         for text in vocabulary.decode(new):
             print(printable(text), end="", flush=True)
     finally:
         print()
+
+
+def _prompt(options: GenerateOptions) -> str:
+    if options.prompt_file is None:
+        return options.prompt
+    if options.prompt:
+        raise ValueError("prompt: expected --prompt or --prompt-file, got both")
+    try:
+        if str(options.prompt_file) == "-":
+            return sys.stdin.buffer.read().decode()
+        return options.prompt_file.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{options.prompt_file}: not UTF-8 text ({error.reason})") from error

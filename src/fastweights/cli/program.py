@@ -54,14 +54,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(2)
     try:
         subcommand_cli_from_dict(COMMANDS, prog="fastweights", description=DESCRIPTION, args=arguments)
+    except BrokenPipeError:
+        # Whoever read the output has had enough; what is still in its buffer has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except (ValueError, OSError, FloatingPointError) as error:
         if os.environ.get("FASTWEIGHTS_TRACEBACK"):
             raise
         print("error: " + " ".join(str(error).split()), file=sys.stderr)
         sys.exit(1)
+    except (MemoryError, RuntimeError) as error:
+        if os.environ.get("FASTWEIGHTS_TRACEBACK") or not _ran_out_of_memory(error):
+            raise
+        print(f"error: not enough memory for this; {str(error).splitlines()[0]}", file=sys.stderr)
+        sys.exit(1)
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _ran_out_of_memory(error: BaseException) -> bool:
+    return isinstance(error, MemoryError) or "DefaultCPUAllocator" in str(error) or "out of memory" in str(error)
 
 
 def unknown_command(name: str) -> str:

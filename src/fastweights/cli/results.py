@@ -1,5 +1,6 @@
-"""The folder of records that a command uses."""
+"""The folder of records that a command uses, and its threads."""
 
+import os
 import tomllib
 from pathlib import Path
 
@@ -22,6 +23,9 @@ def set_threads(threads: int | None) -> None:
     if threads is not None:
         if threads < 1:
             raise ValueError(f"threads: expected at least 1, got {threads}")
+        # Thousands of threads end the process without a word.
+        if threads > (most := max(64, 8 * (os.cpu_count() or 1))):
+            raise ValueError(f"threads: expected at most {most} on this machine, got {threads}")
         import torch
 
         torch.set_num_threads(threads)

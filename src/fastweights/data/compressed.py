@@ -1,5 +1,6 @@
 """Files of text that may be compressed: read line by line, in constant memory."""
 
+import codecs
 import gzip
 import io
 import lzma
@@ -46,4 +47,8 @@ def text_lines(path: Path, block: int = -1, on_bytes: OnBytes = lambda count: No
                     before = now
                 yield line
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text (byte {error.object[error.start]:#04x}: {error.reason})") from error
+        found = f"byte {error.object[error.start]:#04x}: {error.reason}"
+        with opened(path) as (content, _):
+            if content.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+                found = "it begins like UTF-16: convert it, for instance with iconv -f UTF-16 -t UTF-8"
+        raise ValueError(f"{path}: not UTF-8 text ({found})") from error

@@ -20,15 +20,23 @@ class FastWeightConfig(PreTrainedConfig):
     tie_word_embeddings: bool = False
 
     def __post_init__(self, **kwargs: Any) -> None:
+        alone = self.language_model is None
         if self.language_model is None:
             self.language_model = LanguageModelConfig(vocabulary_size=267_735).to_dict()
         super().__post_init__(**kwargs)
         # Set last: `language_model` decides, not the copies in a file.
         config = self.to_language_model_config()
-        self.vocab_size = config.vocabulary_size
-        self.hidden_size = config.model_dim
-        self.num_attention_heads = config.num_heads
-        self.num_hidden_layers = config.num_layers
+        _set_copies(
+            self,
+            "language_model",
+            kwargs if alone else {},
+            {
+                "vocab_size": config.vocabulary_size,
+                "hidden_size": config.model_dim,
+                "num_attention_heads": config.num_heads,
+                "num_hidden_layers": config.num_layers,
+            },
+        )
 
     @classmethod
     def of(cls, config: LanguageModelConfig, **others: Any) -> "FastWeightConfig":
@@ -60,15 +68,23 @@ class FastWeightTranslationConfig(PreTrainedConfig):
     decoder_start_token_id: int | None = 1
 
     def __post_init__(self, **kwargs: Any) -> None:
+        alone = self.translator is None
         if self.translator is None:
             self.translator = TranslatorConfig(vocabulary_size=32_768).to_dict()
         super().__post_init__(**kwargs)
         # After what a file says about them: only `translator` decides.
         config = self.to_translator_config()
-        self.vocab_size = config.vocabulary_size
-        self.hidden_size = config.model_dim
-        self.num_attention_heads = config.num_heads
-        self.num_hidden_layers = config.decoder_layers
+        _set_copies(
+            self,
+            "translator",
+            kwargs if alone else {},
+            {
+                "vocab_size": config.vocabulary_size,
+                "hidden_size": config.model_dim,
+                "num_attention_heads": config.num_heads,
+                "num_hidden_layers": config.decoder_layers,
+            },
+        )
 
     @classmethod
     def of(cls, config: TranslatorConfig, **others: Any) -> "FastWeightTranslationConfig":
@@ -79,3 +95,14 @@ class FastWeightTranslationConfig(PreTrainedConfig):
         """Our own form of it."""
         assert self.translator is not None
         return TranslatorConfig.from_dict(self.translator)
+
+
+def _set_copies(config: PreTrainedConfig, source: str, given: dict[str, Any], copies: dict[str, int]) -> None:
+    """Set the fields that transformers expects; a ValueError if one was given alone, and would have no effect."""
+    for name, value in copies.items():
+        if given.get(name, value) != value:
+            raise ValueError(
+                f"{name}: it has no effect by itself, `{source}` decides and says {value}; "
+                f"possible: {type(config).__name__}.of(config) with a configuration of this library"
+            )
+        setattr(config, name, value)

@@ -2,6 +2,7 @@
 
 from fastweights.layers.attention.cross import FastWeightCrossAttention
 from fastweights.layers.attention.fast_weight import FastWeightAttention
+from fastweights.layers.attention.multihead import MultiheadFastWeights
 from fastweights.layers.attention.output_gate import OUTPUT_GATES, GatedNorm, GateThenNorm, OutputGate
 from fastweights.layers.attention.short_convolution import ShortConvolution
 from fastweights.layers.attention.softmax import KeyValueState, SoftmaxAttention
@@ -21,6 +22,7 @@ __all__ = [
     "GateThenNorm",
     "GatedNorm",
     "KeyValueState",
+    "MultiheadFastWeights",
     "OutputGate",
     "ShortConvolution",
     "SinusoidalPositions",

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import embedding, linear
 from typing_extensions import override
 
+from fastweights.kernels.transforms import active_transform
 from fastweights.layers.exact.softmax_loss import log_probabilities, softmax_losses
 from fastweights.shapes import Inputs
 
@@ -40,7 +41,12 @@ class AdaptiveEmbedding(nn.Module):
         return embedding(tokens, self.table) * self.model_dim**0.5
 
     def losses(self, hidden: Inputs, targets: Tokens) -> Float[Tensor, "b t"]:
-        """-log p(target) at every position; a cluster is evaluated only at positions whose target lies in it."""
+        """-log p(target) at every position; a cluster is evaluated only at positions whose target lies in it.
+
+        Compilers and torch.func, which cannot know where these are, evaluate every cluster at every position.
+        """
+        if torch.compiler.is_compiling() or active_transform() != "none":
+            return -self.log_probabilities(hidden).gather(-1, targets[..., None])[..., 0]
         flat, words = hidden.flatten(0, 1), targets.flatten().contiguous()
         (weights, bias), *tails = self._clusters()
         clusters = torch.bucketize(words, torch.tensor(self.cutoffs, device=words.device), right=True)

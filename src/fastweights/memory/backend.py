@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple, Protocol
 import torch
 from torch import Tensor
 
+from fastweights.kernels.transforms import Transform, active_transform
 from fastweights.shapes import Keys, PerKey, PerStep, Queries, Values, Weights
 
 
@@ -17,6 +18,7 @@ class Call(NamedTuple):
     decay: Literal["none", "head", "channel"] = "none"
     lookups: bool = False
     differentiable: bool = False
+    transform: Transform = "none"
 
     @classmethod
     def of(cls, keys: Tensor, decay: Tensor | None, lookups: Tensor | None, differentiable: bool) -> "Call":
@@ -24,7 +26,9 @@ class Call(NamedTuple):
         kind: Literal["none", "head", "channel"] = "none"
         if decay is not None:
             kind = "head" if decay.dim() == 3 else "channel"
-        return cls(keys.device, keys.dtype, keys.shape[2], kind, lookups is not None, differentiable)
+        return cls(
+            keys.device, keys.dtype, keys.shape[2], kind, lookups is not None, differentiable, active_transform()
+        )
 
 
 class Backend(Protocol):

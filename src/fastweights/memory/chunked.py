@@ -5,12 +5,13 @@ falls from t to t / C. The backward keeps U and the weights at the chunk starts,
 formulas are in chunk_by_head.py and chunk_by_channel.py, their derivation in docs/math.md#chunks.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from fastweights.kernels.transforms import differentiated_again
 from fastweights.memory import chunk_by_channel, chunk_by_head, recurrent
 from fastweights.memory.backend import Call
 from fastweights.memory.chunk_by_head import Chunk
@@ -30,6 +31,8 @@ def unavailable() -> str | None:
 
 def cannot_serve(call: Call) -> str | None:
     """Why this backend cannot serve the call; None if it can."""
+    if call.transform != "none":
+        return "it has no rule for torch.func and forward-mode AD; possible: backend='recurrent', which has them all"
     return None
 
 
@@ -61,7 +64,7 @@ def scan(
         """b h t … → n c C …, filled up to whole chunks."""
         if fill:  # padding by nothing would copy
             x = torch.nn.functional.pad(x, (0, 0) * (x.dim() - 3) + (0, fill), value=filling)
-        return x.reshape(batch * heads, -1, chunk, *x.shape[3:])
+        return x.reshape(batch * heads, (steps + fill) // chunk, chunk, *x.shape[3:])
 
     reads, state = _Chunks.apply(
         weights.flatten(0, 1).mT,
@@ -87,9 +90,10 @@ class _Chunks(torch.autograd.Function):
         return reads, state
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call,untyped-decorator,unused-ignore]
     def backward(ctx: Any, d_reads: Tensor, d_state: Tensor) -> tuple[Tensor | None, ...]:
         first, *inputs, corrections, starts = ctx.saved_tensors
+        if differentiated_again(d_reads, d_state):
+            return _gradients_of_steps(first, Chunk(*inputs), d_reads, d_state, ctx.needs_input_grad)
         formulas, sequence, given = _formulas(inputs), Chunk(*inputs), d_state
         gradients = Chunk(*(None if x is None else torch.empty_like(x) for x in inputs))  # type: ignore[arg-type]
         for c in reversed(range(starts.shape[1])):
@@ -141,10 +145,17 @@ def _steps(state: Tensor, sequence: Chunk) -> tuple[Tensor, Tensor]:
     return reads[:, 0].unflatten(1, sequence.keys.shape[1:3]), weights[:, 0].mT
 
 
-def _gradients_of_steps(state: Tensor, sequence: Chunk, d_reads: Tensor, d_state: Tensor) -> tuple[Tensor | None, ...]:
-    tensors = [None if x is None else x.detach().requires_grad_() for x in (state, *sequence)]
+def _gradients_of_steps(
+    state: Tensor, sequence: Chunk, d_reads: Tensor, d_state: Tensor, needed: Sequence[bool] | None = None
+) -> tuple[Tensor | None, ...]:
+    """The gradients of the recurrence step by step; those `needed` can be differentiated again."""
+    tensors: list[Tensor | None] = [state, *sequence]
+    if needed is None:
+        tensors = [None if x is None else x.detach().requires_grad_() for x in tensors]
+        needed = [x is not None for x in tensors]
     with torch.enable_grad():
         outputs = _steps(tensors[0], Chunk(*tensors[1:]))  # type: ignore[arg-type]
-    asked = [x for x in tensors if x is not None]
-    found = iter(torch.autograd.grad(outputs, asked, (d_reads, d_state), materialize_grads=True))
-    return tuple(None if x is None else next(found) for x in tensors)
+    asked = [x for x, wanted in zip(tensors, needed, strict=True) if x is not None and wanted]
+    again = torch.is_grad_enabled()
+    found = iter(torch.autograd.grad(outputs, asked, (d_reads, d_state), create_graph=again, materialize_grads=True))
+    return tuple(next(found) if wanted else None for wanted in needed)

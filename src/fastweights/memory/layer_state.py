@@ -1,11 +1,12 @@
 """The base class of all layer states: a state goes into a layer, the next one comes out, and layers keep nothing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, ClassVar, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, get_args, get_type_hints
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import GetAttrKey, register_pytree_node
 
 from fastweights.shapes import Steps
 
@@ -18,6 +19,17 @@ class LayerState:
 
     grows: ClassVar[bool] = False
     """Whether the state becomes larger with every step."""
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Register every state as a tree of its tensors, for torch.export, torch.func and `tree_map`."""
+        super().__init_subclass__(**options)
+        register_pytree_node(
+            cls,
+            _flatten,
+            lambda tensors, names: _unflatten(cls, tensors, names),
+            serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
+            flatten_with_keys_fn=_flatten_with_keys,
+        )
 
     if TYPE_CHECKING:
         # At run time the base class must not have it: the dataclasses below would take it for a default value.
@@ -64,3 +76,21 @@ class LayerState:
 
     def _map(self: State, function: Callable[[Tensor], Tensor]) -> State:
         return replace(self, **{name: function(x) for name, x in self.tensors().items()})
+
+
+def _flatten(state: LayerState) -> tuple[list[Any], list[str]]:
+    tensors = state.tensors()
+    return list(tensors.values()), list(tensors)
+
+
+def _flatten_with_keys(state: LayerState) -> tuple[list[tuple[Any, Any]], list[str]]:
+    tensors = state.tensors()
+    return [(GetAttrKey(name), x) for name, x in tensors.items()], list(tensors)
+
+
+def _unflatten(cls: type[LayerState], leaves: Iterable[Any], names: list[str]) -> LayerState:
+    """The state with these leaves, which a tracer may have put in the place of tensors: nothing is checked."""
+    given, state = dict(zip(names, leaves, strict=True)), object.__new__(cls)
+    for field in fields(cls):
+        object.__setattr__(state, field.name, given.get(field.name))
+    return state

@@ -22,6 +22,8 @@ def cannot_serve(call: Call) -> str | None:
         return f"it runs on the CPU only, got tensors on {call.device}"
     if torch.promote_types(call.dtype, torch.float32) not in library.ELEMENT_BYTES:
         return f"it computes in float32 and float64, got {call.dtype}"
+    if call.transform == "derivative":
+        return "it has no rule for torch.func and forward-mode AD; possible: backend='recurrent', which has them all"
     return None
 
 

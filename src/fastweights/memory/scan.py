@@ -87,7 +87,7 @@ def fast_weight_scan(
         weights = keys.new_zeros(batch, heads, values.shape[-1], key_dim, dtype=dtype)
     q, k, v, a, b, w = (x if x.dtype == dtype else x.to(dtype) for x in (queries, keys, values, erase, write, weights))
     g, e = (None if x is None else x.to(dtype) for x in (decay, lookups))
-    if torch.is_autocast_enabled(keys.device.type):
+    if keys.device.type != "meta" and torch.is_autocast_enabled(keys.device.type):
         with torch.autocast(keys.device.type, enabled=False):
             reads, weights = scan(q, k, v, a, b, w, g, e)
     else:
@@ -131,8 +131,8 @@ def _check(given: dict[str, Tensor | None], keys: Tensor, values: Tensor) -> Non
         raise _misfit("keys", keys, "a tensor of shape (b, h, t, k)")
     if not isinstance(values, Tensor) or values.dim() != 4:
         raise _misfit("values", values, "a tensor of shape (b, h, t, v)")
-    if not keys.dtype.is_floating_point:
-        raise TypeError(f"keys: expected a floating-point dtype, got {keys.dtype}")
+    if not keys.dtype.is_floating_point or keys.dtype.itemsize < 2:
+        raise TypeError(f"keys: expected a floating-point dtype of at least 16 bits, got {keys.dtype}")
     accumulated = torch.promote_types(keys.dtype, torch.float32)
     for name, shape in _shapes(keys, values).items():
         tensor = given[name]

@@ -54,7 +54,7 @@ class FastWeightState(LayerState):
             weights=weights,
             normaliser=weights.new_zeros(batch, heads, feature_dim) if normaliser else None,
             steps=torch.zeros(batch, dtype=torch.int64, device=device),
-            log_scale=weights.new_full((batch, heads), NO_SCALE) if log_scale else None,
+            log_scale=weights.new_full((batch, heads), max(NO_SCALE, torch.finfo(dtype).min)) if log_scale else None,
         )
 
     def __eq__(self, other: object) -> bool:

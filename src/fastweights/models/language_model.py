@@ -19,6 +19,10 @@ from fastweights.shapes import Inputs, Mask
 CODEC = ConfigCodec(REGISTRIES)
 
 
+MOST_LAYERS = 10_000
+"""More than anybody trains; without a limit, a slip of the keyboard builds layers until the memory is full."""
+
+
 @dataclass(frozen=True)
 class LanguageModelConfig:
     """Everything that determines a model's parameters and its computation.
@@ -41,6 +45,8 @@ class LanguageModelConfig:
         for name in ("vocabulary_size", "model_dim", "num_heads", "num_layers", "feed_forward_dim"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if self.num_layers > MOST_LAYERS:
+            raise ValueError(f"num_layers: expected at most {MOST_LAYERS}, got {self.num_layers}")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout: expected a probability below 1, got {self.dropout}")
 

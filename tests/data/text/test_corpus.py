@@ -124,6 +124,10 @@ def test_one_line_of_words_cannot_be_cut(tmp_path: Path) -> None:
         (lambda f: (f / "train.txt").write_text(""), "the train text is empty"),
         (lambda f: (f / "test.txt").write_text(" \n\n"), "the test text is empty"),
         (lambda f: (f / "train.txt").write_bytes(b"caf\xe9 \xff"), "train.txt: not UTF-8 text"),
+        (
+            lambda f: (f / "train.txt").write_text("café", encoding="utf-16"),
+            "train.txt: .*it begins like UTF-16: convert",
+        ),
         (lambda f: shutil.rmtree(f), "no such file or folder; possible: a folder with train.txt"),
         (lambda f: [file.unlink() for file in f.iterdir()], "found nothing"),
         (lambda f: (shutil.rmtree(f), os.mkfifo(f)), "neither a folder nor a file"),

@@ -91,14 +91,3 @@ def test_under_autocast_the_loss_is_float32_and_gradients_have_the_type_of_their
     for got, wanted in zip(gradients(found, factors, leaves), gradients(expected, factors, leaves), strict=True):
         assert got.dtype == wanted.dtype == torch.float32
         assert_close(got, wanted, rtol=0.02, atol=0.02 * float(wanted.abs().max()))
-
-
-@pytest.mark.slow
-def test_it_compiles_into_one_graph() -> None:
-    *inputs, targets, factors = example(torch.float32)
-    leaves = tuple(x.requires_grad_() for x in inputs)
-    compiled = torch.compile(softmax_losses, fullgraph=True, backend="aot_eager")
-    found, expected = compiled(*leaves, targets), softmax_losses(*leaves, targets)
-    assert_close(found, expected)
-    for got, wanted in zip(gradients(found, factors, leaves), gradients(expected, factors, leaves), strict=True):
-        assert_close(got, wanted)

@@ -12,6 +12,7 @@ from typing_extensions import override
 from fastweights.kernels.native import library
 from fastweights.kernels.native.buffer_pool import empty_like
 from fastweights.kernels.native.library import ELEMENT_BYTES, contiguous_rows, sequence
+from fastweights.kernels.transforms import differentiated_again
 
 MAPS = ("dpfp", "elu_plus_one", "favor")
 """The maps that the kernel knows, by their numbers."""
@@ -81,9 +82,10 @@ class _Attention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Any, ...]:
         *tensors, weights, inverse = ctx.saved_tensors
         kernel, masking, projection, definition = ctx.arguments
-        if torch.is_grad_enabled():
-            # The caller will differentiate this gradient again.
-            found = torch.autograd.grad(definition(*tensors), tensors, gradient, create_graph=True)
+        if differentiated_again(gradient):
+            with torch.enable_grad():
+                attended = definition(*tensors)
+            found = torch.autograd.grad(attended, tensors, gradient, create_graph=torch.is_grad_enabled())
         else:
             found = tuple(empty_like(x) for x in tensors)
             gradients = (contiguous_rows(gradient), *found)

@@ -9,6 +9,7 @@ from torch import Tensor
 from fastweights.kernels.native import library
 from fastweights.kernels.native.buffer_pool import empty, empty_like
 from fastweights.kernels.native.library import ELEMENT_BYTES, contiguous_rows, sequence
+from fastweights.kernels.transforms import active_transform, differentiated_again
 
 
 class CompiledMap:
@@ -29,7 +30,8 @@ class CompiledMap:
 
     def serves(self, x: Tensor) -> bool:
         """Whether the kernel can map such vectors."""
-        return x.device.type == "cpu" and x.dtype in ELEMENT_BYTES and library.unavailable() is None
+        fits = x.device.type == "cpu" and x.dtype in ELEMENT_BYTES and library.unavailable() is None
+        return fits and active_transform() != "derivative"
 
     def __call__(self, x: Tensor, parameters: list[int], divide_by_sum: bool) -> Tensor:
         """φ(x), or φ(x) / Σ_j φ(x)_j; zero where all features vanish."""
@@ -61,12 +63,12 @@ class CompiledMap:
 
     def _differentiate(self, ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
         (x,) = ctx.saved_tensors
-        if torch.is_grad_enabled() and not torch.compiler.is_compiling():
-            # The caller will differentiate this gradient again.
-            features = self.definition(x, *ctx.parameters)
-            if ctx.divide_by_sum:
-                features = _divide_by_sum(features)
-            return *torch.autograd.grad(features, x, grad, create_graph=True), None, None
+        if differentiated_again(grad):
+            with torch.enable_grad():
+                features = self.definition(x, *ctx.parameters)
+                if ctx.divide_by_sum:
+                    features = _divide_by_sum(features)
+            return *torch.autograd.grad(features, x, grad, create_graph=torch.is_grad_enabled()), None, None
         return self._backward(grad, x, ctx.parameters, ctx.divide_by_sum), None, None
 
 

@@ -12,6 +12,10 @@ from torch import Tensor
 from fastweights.kernels.native import library
 from fastweights.kernels.native.buffer_pool import empty, empty_like
 from fastweights.kernels.native.library import contiguous_rows, sequence
+from fastweights.kernels.transforms import batched
+
+NO_SECOND = "the native backend has no second derivative; possible: backend='recurrent', which has them all"
+NO_VMAP = "the native backend has no gradients for many vectors at once; possible: backend='recurrent', which has them"
 
 CHECKPOINT_EVERY = 128
 """Steps between two saved states: 64 × 64 weights then cost half as much memory as their values."""
@@ -255,6 +259,8 @@ def _differentiate(
     ctx: Any, grad_reads: Tensor | None, grad_final: Tensor | None, *_: Tensor | None
 ) -> tuple[Tensor | None, ...]:
     *inputs, retrieved, checkpoints = ctx.saved_tensors
+    if not torch.compiler.is_compiling() and batched(grad_reads, grad_final):
+        raise RuntimeError(NO_VMAP)
     if grad_reads is None:
         grad_reads = torch.zeros_like(inputs[2])
     gradients = scan_backward(grad_reads, grad_final, *inputs, retrieved, checkpoints)
@@ -262,7 +268,7 @@ def _differentiate(
 
 
 def _refuse(ctx: Any, *gradients: Any) -> None:
-    raise RuntimeError("the native backend has no second derivative; possible: backend='recurrent', which has them all")
+    raise RuntimeError(NO_SECOND)
 
 
 scan_forward.register_autograd(_differentiate, setup_context=_save)

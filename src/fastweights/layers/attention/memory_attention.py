@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.kernels.native.attention import Masking
+from fastweights.layers.attention.arguments import check_choices, check_sizes, check_state
 from fastweights.layers.attention.low_rank import linear
 from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs
@@ -48,6 +49,8 @@ class MemoryAttention(nn.Module):
         backend: str = "auto",
     ) -> None:
         super().__init__()
+        check_choices(backend, feature_map=feature_map, update_rule=update_rule, normalisation=normalisation)
+        check_sizes(key_dim=key_dim, value_dim=value_dim)
         self.model_dim, self.num_heads, self.read_scale = model_dim, num_heads, read_scale
         self.key_dim = key_dim or _per_head(model_dim, num_heads, "key_dim")
         self.value_dim = value_dim or _per_head(model_dim, num_heads, "value_dim")
@@ -111,6 +114,7 @@ class MemoryAttention(nn.Module):
         if state is None:
             self.mapping.redraw()
             return self.initial_state(x.shape[0], x.dtype, x.device)
+        check_state(state)
         expected = (x.shape[0], self.num_heads, self.value_dim, self.mapping.feature_dim)
         if tuple(state.weights.shape) != expected:
             raise ValueError(f"state: expected weights of shape {expected}, got {tuple(state.weights.shape)}")

@@ -1,6 +1,6 @@
 """Raise as soon as finite inputs make a memory overflow: a memory that holds NaN or infinity never recovers.
 
-On the CPU only: on a GPU each check would synchronise.
+On the CPU only: on a GPU each check would synchronise. Not inside torch.func, whose tensors have no values to look at.
 """
 
 import math
@@ -8,6 +8,7 @@ import math
 import torch
 from torch import Tensor
 
+from fastweights.kernels.transforms import active_transform
 from fastweights.memory import FastWeightState
 
 ADVICE = (
@@ -18,7 +19,7 @@ ADVICE = (
 
 def refuse_overflow(x: Tensor, before: FastWeightState | None, y: Tensor | None, after: FastWeightState | None) -> None:
     """Raise a FloatingPointError if a sequence with finite inputs and state has an output or a state that is not."""
-    if x.device.type != "cpu" or torch.compiler.is_compiling():
+    if x.device.type != "cpu" or torch.compiler.is_compiling() or active_transform() != "none":
         return
     outgoing = (y, *_contents(after))
     if all(tensor is None or math.isfinite(tensor.detach().sum().item()) for tensor in outgoing):

@@ -10,6 +10,8 @@ def check_inputs(x: Inputs, mask: Mask | None, model_dim: int) -> None:
     """Raise a ValueError if `x` or `mask` do not have the shape a layer takes."""
     if x.dim() != 3 or x.shape[-1] != model_dim:
         raise ValueError(f"x: expected shape (b, t, {model_dim}), got {tuple(x.shape)}")
+    if not x.is_floating_point():
+        raise TypeError(f"x: expected a floating-point tensor, got {x.dtype}")
     if mask is not None and (mask.dtype != torch.bool or mask.shape != x.shape[:2]):
         raise ValueError(
             f"mask: expected a bool tensor of shape {tuple(x.shape[:2])}, true for real steps, "

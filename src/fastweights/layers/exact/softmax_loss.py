@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 from torch.nn.functional import linear, log_softmax
 from typing_extensions import override
 
 from fastweights.kernels.native.buffer_pool import empty
+from fastweights.kernels.transforms import active_transform, differentiated_again
 
 CHUNK_BYTES = 1 << 20
 """Rows are normalised in chunks of this many bytes, which stay in the cache."""
@@ -29,9 +29,9 @@ def softmax_losses(
     """
     if not 0 <= smoothing < 1:
         raise ValueError(f"smoothing: expected a probability below 1, got {smoothing}")
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or active_transform() != "none":
         # A compiler fuses these passes itself.
-        losses = -log_probabilities(linear(hidden, weights, bias)).gather(1, targets[:, None])[:, 0]
+        losses = _by_definition(hidden, weights, bias, targets)
     else:
         losses = _SoftmaxLosses.apply(hidden, weights, bias, targets)
     if not smoothing:
@@ -60,9 +60,15 @@ class _SoftmaxLosses(torch.autograd.Function):
 
     @staticmethod
     @override
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor | None, None]:
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         hidden, weights, bias, targets, logits = ctx.saved_tensors
+        if differentiated_again(gradient):
+            with torch.enable_grad():
+                losses = _by_definition(hidden, weights, bias, targets)
+            needed = ctx.needs_input_grad[:3]
+            asked = [x for x, wanted in zip((hidden, weights, bias), needed, strict=True) if wanted]
+            found = iter(torch.autograd.grad(losses, asked, gradient, create_graph=torch.is_grad_enabled()))
+            return *(next(found) if wanted else None for wanted in needed), None
         scores = logits.to(_at_least_float32(logits))
         p = torch.softmax(scores, dim=-1, out=empty(scores.shape, scores))
         p[torch.arange(len(p), device=p.device), targets] -= 1
@@ -74,8 +80,12 @@ class _SoftmaxLosses(torch.autograd.Function):
         return d_hidden.to(hidden.dtype), d_weights.to(weights.dtype), d_bias, None
 
 
+def _by_definition(hidden: Tensor, weights: Tensor, bias: Tensor | None, targets: Tensor) -> Tensor:
+    return -log_probabilities(linear(hidden, weights, bias)).gather(1, targets[:, None])[:, 0]
+
+
 def _logits(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    if torch.is_autocast_enabled(hidden.device.type):
+    if hidden.device.type == "meta" or torch.is_autocast_enabled(hidden.device.type):
         return linear(hidden, weights, bias)
     result = empty((len(hidden), len(weights)), hidden)
     if bias is None:

@@ -12,7 +12,8 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import once_differentiable
+
+from fastweights.kernels.transforms import once_differentiable
 
 
 def clamped_reads(
@@ -53,7 +54,7 @@ class _Steps(torch.autograd.Function):
         return retrieved[:, steps:].clone()
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call,untyped-decorator,unused-ignore]
+    @once_differentiable
     def backward(ctx: Any, d_reads: Tensor) -> tuple[Tensor | None, ...]:
         overlaps, values, strengths, retrieved, writes, scales = ctx.saved_tensors
         steps = values.shape[1]

@@ -11,8 +11,10 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import FunctionCtx
 from torch.nn.functional import pad
+
+from fastweights.kernels.transforms import once_differentiable
 
 BLOCK = 20
 """Steps that are solved for together; the paper's sequences are multiples of it, so that none has to be filled up."""
@@ -55,7 +57,7 @@ class _WalkBack(torch.autograd.Function):
         return strengths * retrieved
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call,untyped-decorator,unused-ignore]
+    @once_differentiable
     def backward(ctx: Any, d_weights: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         keys, strengths, system, retrieved, ends = ctx.saved_tensors
         errors, starts = torch.empty_like(retrieved), torch.empty_like(ends)

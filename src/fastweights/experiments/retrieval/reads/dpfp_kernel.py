@@ -12,7 +12,9 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.autograd.function import FunctionCtx, once_differentiable
+from torch.autograd.function import FunctionCtx
+
+from fastweights.kernels.transforms import once_differentiable
 
 
 def dpfp_products(keys: Float[Tensor, "b t d"], query: Float[Tensor, "b d"], nu: int) -> Float[Tensor, "b t"]:
@@ -48,7 +50,7 @@ class _QuadraticForm(torch.autograd.Function):
         return products
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call,untyped-decorator,unused-ignore]
+    @once_differentiable
     def backward(ctx: Any, d_products: Tensor) -> tuple[Tensor, Tensor, None]:
         keys, query, slopes = ctx.saved_tensors
         d_common = slopes * d_products[..., None]

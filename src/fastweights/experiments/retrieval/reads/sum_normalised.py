@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
+from fastweights.kernels.transforms import once_differentiable
 from fastweights.shapes import Features
 
 
@@ -29,7 +29,7 @@ class _DivideBySum(torch.autograd.Function):
         return normalised
 
     @staticmethod
-    @once_differentiable  # type: ignore[no-untyped-call,untyped-decorator,unused-ignore]
+    @once_differentiable
     def backward(ctx: Any, d_normalised: Tensor) -> Tensor:
         normalised, totals = ctx.saved_tensors
         return (d_normalised - torch.linalg.vecdot(d_normalised, normalised)[..., None]).div_(totals)

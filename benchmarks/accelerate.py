@@ -1,0 +1,147 @@
+"""Models of transformers as they are and on the operator: prefill, training step and decoding, in turns."""
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import torch
+import transformers
+from torch import Tensor
+
+from benchmarks.operators import readable
+from benchmarks.timing import Json, race, stopwatch
+from fastweights.hf import accelerate
+
+LENGTHS = (1024, 4096)
+TRAINED = 1024
+DECODED = 16
+"""Tokens timed together."""
+TOLERANCE = 1e-4
+"""Largest difference of logits."""
+
+COMMON = {"vocab_size": 1000, "hidden_size": 512, "num_hidden_layers": 4}
+MIXED = {"layer_types": ["linear_attention"] * 3 + ["full_attention"], "intermediate_size": 1024}
+ATTENTION = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 128}
+EXPERTS = {"num_experts": 16, "num_experts_per_tok": 2, "moe_intermediate_size": 256}
+
+
+def linear(size: int) -> dict[str, int]:
+    """Heads of this size, and twice as many of them for values as for keys."""
+    return {"linear_num_key_heads": 4, "linear_num_value_heads": 8} | dict.fromkeys(
+        ("linear_key_head_dim", "linear_value_head_dim"), size
+    )
+
+
+MODELS: dict[str, tuple[str, str, dict[str, Any]]] = {
+    "qwen3_5, heads of 128": ("qwen3_5", "Qwen3_5TextConfig", MIXED | ATTENTION | linear(128)),
+    "qwen3_next, 16 experts, heads of 128": (
+        "qwen3_next",
+        "Qwen3NextConfig",
+        MIXED | ATTENTION | EXPERTS | linear(128) | {"shared_expert_intermediate_size": 256},
+    ),
+    "qwen3_5, heads of 64": ("qwen3_5", "Qwen3_5TextConfig", MIXED | ATTENTION | linear(64)),
+    "mamba2, 16 heads of 64, state 128": (
+        "mamba2",
+        "Mamba2Config",
+        {"num_heads": 16, "head_dim": 64, "state_size": 128, "n_groups": 1},
+    ),
+    "kimi_linear, 8 heads of 128": (
+        "kimi_linear",
+        "KimiLinearConfig",
+        MIXED
+        | {"num_attention_heads": 4, "num_key_value_heads": 4, "kv_lora_rank": 128, "linear_num_heads": 8}
+        | {"linear_head_dim": 128, "mlp_layer_types": ["dense"] * 4},
+    ),
+}
+"""Architecture, configuration class and its options, by what the table calls them."""
+
+
+def make(name: str, **changes: Any) -> Any:
+    """A model with the same random weights every time."""
+    architecture, config, options = MODELS[name]
+    package = f"transformers.models.{architecture}"
+    configuration = getattr(import_module(f"{package}.configuration_{architecture}"), config)
+    tokens = {"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": None}
+    torch.manual_seed(0)
+    return transformers.AutoModelForCausalLM.from_config(configuration(**COMMON | tokens | options | changes)).eval()
+
+
+def tokens(length: int) -> Tensor:
+    """One row of random token ids."""
+    return torch.randint(3, COMMON["vocab_size"], (1, length), generator=torch.Generator().manual_seed(1))
+
+
+def calls_of(model: Any, lengths: tuple[int, ...], trained: int) -> dict[str, Callable[[], object]]:
+    """What is timed, by name."""
+
+    def prefill(length: int) -> Callable[[], object]:
+        ids = tokens(length)
+
+        def run() -> None:
+            with torch.no_grad():
+                model(ids, use_cache=True, logits_to_keep=1)
+
+        return run
+
+    def train() -> None:
+        model.zero_grad()
+        model(tokens(trained), use_cache=False).logits.logsumexp(dim=-1).mean().backward()
+
+    def decode() -> None:
+        model.generate(tokens(16), max_new_tokens=DECODED, min_new_tokens=DECODED, do_sample=False)
+
+    named = {f"prefill {length}": prefill(length) for length in lengths}
+    return named | {f"training step {trained}": train, "decoding": decode}
+
+
+def both_ways(architecture: str, what: str, call: Callable[[], object]) -> dict[str, Callable[[], dict[str, float]]]:
+    """The call on transformers' own functions, and the same on the operator."""
+
+    def inside(context: Callable[[], AbstractContextManager[Any]]) -> Callable[[], object]:
+        def run() -> None:
+            with context():
+                call()
+
+        return run
+
+    contexts = {"stock": nullcontext, "accelerated": lambda: accelerate(architecture)}
+    return {f"{what}: {who}": stopwatch("call", inside(context)) for who, context in contexts.items()}  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class AccelerationMeasurement:
+    """Seconds of whole calls of one model, stock and accelerated in turns."""
+
+    model: str
+    threads: int = 2
+    seconds: float = 3.0
+    lengths: tuple[int, ...] = LENGTHS
+    trained: int = TRAINED
+
+    @property
+    def name(self) -> str:
+        return f"accelerate {self.model} threads{self.threads}"
+
+    @property
+    def expected_seconds(self) -> float:
+        """A guess, for the time left."""
+        return 60 if "kimi" not in self.model else 180
+
+    def run(self) -> Json:
+        """Times of both, if they agree."""
+        transformers.logging.set_verbosity_error()
+        torch.set_num_threads(self.threads)
+        model, architecture = make(self.model), MODELS[self.model][0]
+        ids = tokens(200)
+        with torch.no_grad():
+            stock = model(ids).logits
+            with accelerate(architecture):
+                error = (model(ids).logits - stock).abs().max().item()
+        if not error <= TOLERANCE:
+            return {"threads": self.threads, "errors": {}, "refused": [self.model], "times": {}}
+        times: Json = {}
+        for what, call in calls_of(model, self.lengths, self.trained).items():
+            times |= race(both_ways(architecture, what, call), self.seconds)
+        return {"threads": self.threads, "errors": {self.model: readable(error)}, "refused": [], "times": times}

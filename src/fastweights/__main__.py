@@ -1,0 +1,5 @@
+"""`python -m fastweights`."""
+
+from fastweights.cli.program import main
+
+main()

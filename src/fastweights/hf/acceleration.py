@@ -1,0 +1,158 @@
+"""Run the layers of transformers' models on this library's operator: Qwen3-Next, Mamba-2, Kimi Linear and their kin.
+
+transformers looks its rules up as globals of the modelling file at every call. Replacing these globals serves models
+that exist and models that are built later, and is undone by setting them back. Like transformers' own kernels, it
+changes every model of that file.
+"""
+
+import inspect
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
+from types import ModuleType, TracebackType
+
+from torch import nn
+
+from fastweights.hf.replacements import REPLACEMENTS, RULES, Function
+
+ARCHITECTURES = (
+    "bailing_hybrid",
+    "bamba",
+    "falcon_h1",
+    "glm5_next",
+    "granitemoehybrid",
+    "kimi_linear",
+    "mamba2",
+    "nemotron_h",
+    "olmo_hybrid",
+    "qwen3_5",
+    "qwen3_5_moe",
+    "qwen3_next",
+    "qwen4_exp",
+    "zamba2",
+)
+"""Models of transformers whose rules have been compared with ours; a version may lack some of them."""
+
+_originals: dict[str, dict[str, Function]] = {}
+"""The functions that were replaced, by architecture and name."""
+
+_users: Counter[str] = Counter()
+"""How many accelerations of an architecture have not been undone."""
+
+
+class Acceleration:
+    """What `accelerate` replaced, until `undo` or the end of its `with` block."""
+
+    def __init__(self, layers: dict[str, int | None]) -> None:
+        self.layers, self._active = layers, True
+        for name in layers:
+            _replace(name)
+
+    def undo(self) -> None:
+        """Put the functions of transformers back, unless another acceleration still uses the replacements."""
+        if self._active:
+            self._active = False
+            for name in self.layers:
+                _restore(name)
+
+    def __enter__(self) -> "Acceleration":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.undo()
+
+    def __repr__(self) -> str:
+        counted = (name if count is None else f"{name}: {count} layers" for name, count in self.layers.items())
+        return f"<{', '.join(counted)}; {'accelerated' if self._active else 'undone'}>"
+
+
+class Accelerate:
+    """Put the operator in place of the PyTorch rules of a model, or of an architecture by its name before loading."""
+
+    architectures = ARCHITECTURES
+
+    def __call__(self, *targets: nn.Module | str) -> Acceleration:
+        """Accelerate models, or architectures by name; the result says what was replaced and undoes it.
+
+        As a context manager it undoes itself. A ValueError lists what is possible if a target has nothing to replace.
+        """
+        if not targets:
+            raise ValueError(f"accelerate: expected a model or a name; possible names: {', '.join(ARCHITECTURES)}")
+        layers: dict[str, int | None] = {}
+        for target in targets:
+            layers |= {_named(target): None} if isinstance(target, str) else _counted(target)
+        return Acceleration(layers)
+
+    def status(self, model: nn.Module | None = None) -> dict[str, bool]:
+        """Whether each architecture, or each of a model, runs on the operator now."""
+        names = _installed() if model is None else _counted(model)
+        return {name: name in _originals for name in names}
+
+    def __repr__(self) -> str:
+        return f"<accelerate; now: {', '.join(_originals) or 'nothing'}>"
+
+
+accelerate = Accelerate()
+
+
+def _module_name(architecture: str) -> str:
+    return f"transformers.models.{architecture}.modeling_{architecture}"
+
+
+def _installed() -> Iterator[str]:
+    return (name for name in ARCHITECTURES if find_spec(f"transformers.models.{name}") is not None)
+
+
+def _named(architecture: str) -> str:
+    if architecture not in _installed():
+        raise ValueError(f"accelerate: unknown architecture {architecture!r}; possible: {', '.join(_installed())}")
+    if not RULES & vars(import_module(_module_name(architecture))).keys():
+        raise ValueError(f"accelerate: this version of transformers keeps the rule of {architecture} in its layers")
+    return architecture
+
+
+def _counted(model: nn.Module) -> dict[str, int | None]:
+    """How many layers of each known architecture a model has that call a rule."""
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"accelerate: expected a model or the name of an architecture, got {type(model).__name__}")
+    known = {_module_name(name): name for name in ARCHITECTURES}
+    found: Counter[str] = Counter()
+    for module in model.modules():
+        architecture = known.get(type(module).__module__)
+        if architecture is not None and RULES & _names_in(type(module)):
+            found[architecture] += 1
+    if not found:
+        raise ValueError(
+            f"accelerate: {type(model).__name__} has no layer with a rule that could be replaced; "
+            f"possible: models of {', '.join(_installed())}"
+        )
+    return dict(found)
+
+
+def _names_in(layer: type[nn.Module]) -> set[str]:
+    return set(inspect.unwrap(layer.forward).__code__.co_names)
+
+
+def _modelling(architecture: str) -> ModuleType:
+    return sys.modules[_module_name(architecture)]
+
+
+def _replace(architecture: str) -> None:
+    _users[architecture] += 1
+    if architecture in _originals:
+        return
+    module = _modelling(architecture)
+    _originals[architecture] = {name: vars(module)[name] for name in REPLACEMENTS if name in vars(module)}
+    for name, original in _originals[architecture].items():
+        setattr(module, name, REPLACEMENTS[name](original))
+
+
+def _restore(architecture: str) -> None:
+    _users[architecture] -= 1
+    if not _users[architecture]:
+        for name, original in _originals.pop(architecture).items():
+            setattr(_modelling(architecture), name, original)

@@ -1,0 +1,137 @@
+"""The delta rules under the names of flash-linear-attention: against plain loops and against transformers' own."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.functional import normalize
+
+from fastweights.functions import chunk_delta_rule, chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
+from rule_loops import delta_rule_by_hand, gradients, random_sequence
+
+
+def given(key_heads: int = 4, steps: int = 7, **options: torch.dtype) -> dict[str, Tensor]:
+    shapes = {"q": (2, steps, key_heads, 3), "k": (2, steps, key_heads, 3), "v": (2, steps, 4, 5)}
+    shapes |= {"g": (2, steps, 4), "beta": (2, steps, 4), "initial_state": (2, 4, 3, 5)}
+    return random_sequence(shapes, **options)
+
+
+@pytest.mark.parametrize("function", [chunk_gated_delta_rule, fused_recurrent_gated_delta_rule])
+@pytest.mark.parametrize("key_heads", [1, 2, 4])
+@pytest.mark.parametrize("normalised", [False, True])
+def test_it_is_the_loop(function, key_heads: int, normalised: bool) -> None:
+    inputs = given(key_heads)
+    ours = function(**inputs, output_final_state=True, use_qk_l2norm_in_kernel=normalised)
+    hand = delta_rule_by_hand(**inputs, normalised=normalised)
+    torch.testing.assert_close(ours, hand, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(gradients(ours, inputs), gradients(hand, inputs), rtol=1e-10, atol=1e-12)
+
+
+def test_without_a_decay_it_is_the_delta_rule_of_the_paper() -> None:
+    inputs = given()
+    del inputs["g"]
+    ours = chunk_delta_rule(**inputs, scale=0.7, output_final_state=True)
+    hand = delta_rule_by_hand(**inputs, g=torch.zeros(2, 7, 4), scale=0.7)
+    torch.testing.assert_close(ours, hand, rtol=1e-12, atol=1e-13)
+
+
+def test_decays_per_head_and_per_channel_multiply() -> None:
+    inputs = given()
+    channels = random_sequence({"g": (2, 7, 4, 3)})["g"]
+    ours = fused_recurrent_gated_delta_rule(**inputs, gk=channels, output_final_state=True)
+    hand = delta_rule_by_hand(**inputs | {"g": channels + inputs["g"][..., None]})
+    torch.testing.assert_close(ours, hand, rtol=1e-12, atol=1e-13)
+    with pytest.raises(ValueError, match="gv: a decay per value channel"):
+        fused_recurrent_gated_delta_rule(**inputs, gv=inputs["v"])
+
+
+def test_an_absent_strength_is_one() -> None:
+    inputs = given() | {"beta": torch.ones(2, 7, 4, dtype=torch.float64)}
+    expected, _ = fused_recurrent_gated_delta_rule(**inputs)
+    del inputs["beta"]
+    assert torch.equal(fused_recurrent_gated_delta_rule(**inputs)[0], expected)
+
+
+def test_a_full_write_is_read_back() -> None:
+    key = normalize(torch.randn(1, 1, 1, 3), dim=-1)
+    value = torch.tensor([[[[1.0, 2.0]]]])
+    ones = torch.ones(1, 1, 1)
+    read, state = chunk_gated_delta_rule(key, key, value, 0 * ones, ones, scale=1.0, output_final_state=True)
+    torch.testing.assert_close(read, value)
+    assert state is not None
+    assert state.shape == (1, 1, 3, 2)
+
+
+def test_the_state_may_be_the_weights_themselves() -> None:
+    inputs = given()
+    reads, state = chunk_gated_delta_rule(**inputs, output_final_state=True)
+    inputs["initial_state"] = inputs["initial_state"].mT
+    turned_reads, turned = chunk_gated_delta_rule(**inputs, output_final_state=True, state_v_first=True)
+    assert state is not None
+    assert turned is not None
+    assert torch.equal(turned, state.mT)
+    assert torch.equal(turned_reads, reads)
+
+
+def test_no_state_is_returned_unasked() -> None:
+    assert chunk_gated_delta_rule(**given())[1] is None
+
+
+@pytest.mark.parametrize("with_state", [False, True])
+@pytest.mark.parametrize("final", [False, True])
+def test_packed_sequences_equal_single_ones(with_state: bool, final: bool) -> None:
+    ends = [0, 3, 4, 4, 9]
+    packed = {name: x[:1] for name, x in given(steps=9).items()}
+    packed["initial_state"] = random_sequence({"initial_state": (4, 4, 3, 5)})["initial_state"]
+    if not with_state:
+        del packed["initial_state"]
+    reads, states = chunk_gated_delta_rule(**packed, cu_seqlens=torch.tensor(ends), output_final_state=final)
+    for row in range(4):
+        start, end = ends[row : row + 2]
+        one = {name: x[:, start:end] for name, x in packed.items() if name != "initial_state"}
+        if with_state:
+            one["initial_state"] = packed["initial_state"][row : row + 1]
+        read, state = chunk_gated_delta_rule(**one, output_final_state=True)
+        torch.testing.assert_close(reads[:, start:end], read, rtol=1e-12, atol=1e-13)
+        if final:
+            assert states is not None
+            torch.testing.assert_close(states[row : row + 1], state, rtol=1e-12, atol=1e-13)
+    assert final or states is None
+
+
+def test_packing_refuses_what_does_not_fit() -> None:
+    inputs = given()
+    with pytest.raises(ValueError, match="batch of one row, got 2"):
+        chunk_gated_delta_rule(**inputs, cu_seqlens=[0, 7])
+    one = {name: x[:1] for name, x in inputs.items()}
+    with pytest.raises(ValueError, match="one for each of 2 sequences, got 1"):
+        chunk_gated_delta_rule(**one, cu_seqlens=[0, 3, 7])
+    with pytest.raises(ValueError, match="cumulative lengths from 0 to 7"):
+        chunk_gated_delta_rule(**one, cu_seqlens=[0, 3])
+    with pytest.raises(ValueError, match="3 key heads divide"):
+        chunk_gated_delta_rule(**given(key_heads=3))
+
+
+def test_low_precision_is_computed_in_float32() -> None:
+    inputs = given(dtype=torch.bfloat16)
+    reads, state = chunk_gated_delta_rule(**inputs, output_final_state=True)
+    precise, precise_state = chunk_gated_delta_rule(
+        **{name: x.float() for name, x in inputs.items()}, output_final_state=True
+    )
+    assert state is not None
+    assert (reads.dtype, state.dtype) == (torch.bfloat16, torch.float32)
+    assert torch.equal(reads, precise.bfloat16())
+    torch.testing.assert_close(state, precise_state)
+
+
+@pytest.mark.parametrize("name", ["torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule"])
+def test_it_is_the_function_of_transformers(name: str) -> None:
+    from transformers.models.qwen3_5 import modeling_qwen3_5
+
+    inputs = given(steps=70, dtype=torch.float32)
+    values = [inputs.pop(letter) for letter in "qkv"]
+    named = {"output_final_state": True, "use_qk_l2norm_in_kernel": True}
+    ours = chunk_gated_delta_rule(*values, **inputs, **named)
+    stock = getattr(modeling_qwen3_5, name)(*values, **inputs, **named)
+    torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
+    everything = inputs | dict(zip("qkv", values, strict=True))
+    torch.testing.assert_close(gradients(ours, everything), gradients(stock, everything), rtol=1e-3, atol=1e-5)
