@@ -79,15 +79,6 @@ def score_of(options: EvaluateOptions, tokens: TokenArray, display: Display) -> 
     return score, checkpoint.step
 
 
-def _tokens_of(path: Path, vocabulary: Vocabulary) -> TokenArray:
-    """The token ids of a text file; unknown words are `<unk>`, if the vocabulary has it."""
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path}: not UTF-8 text ({error.reason})") from error
-    return np.array([number for line in lines for number in vocabulary.encode(line)], dtype=np.int64)
-
-
 def context_of(options: EvaluateOptions, task: LanguageModellingConfig) -> Context:
     """How the model is given context, as the options say or as it was trained."""
     length = task.segment_length if options.length is None else options.length
