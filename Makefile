@@ -4,6 +4,7 @@
 #   make test-all                 the slow ones too (kills, sanitizers, whole reports)
 #   make check                    format, lint, types and the fast tests
 #   make report                   figures, tables and claims from the records in results/
+#   make docs                     the documentation as a site, in site/
 #   make bench                    speed and memory against peers (twenty minutes; OPTIONS=--quick a minute)
 #   make test PYTHON=python3.12   with another interpreter (remakes .venv if it holds a different one)
 
@@ -28,7 +29,7 @@ else
 PYTHON := $(firstword $(foreach candidate,$(BIN)/python python3.11 python3.12 python3.13 python3,$(if $(call VERSION_OF,$(candidate)),$(candidate))))
 endif
 
-.PHONY: help setup demo test test-all lint check bench report clean
+.PHONY: help setup demo test test-all lint check bench report docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -68,5 +69,10 @@ report: $(READY)
 bench: $(READY)
 	$(BIN)/python -m benchmarks $(OPTIONS)
 
+docs: $(READY)
+	@$(PIP) --no-build-isolation --editable '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo 'The documentation is site/index.html'
+
 clean:
-	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
