@@ -5,7 +5,7 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fastweights.experiments.contrast.outcomes import Outcomes, outcomes
+from fastweights.experiments.contrast.outcomes import TracedMemories, outcomes
 from fastweights.experiments.contrast.presets import preset
 from fastweights.experiments.growth import presets as growth
 from fastweights.experiments.memories import MEMORIES
@@ -51,7 +51,7 @@ def tables(records: Records) -> tuple[Table, ...]:
     return writes_table(found), length_table(found)
 
 
-def drawing(found: Outcomes) -> Drawing:
+def drawing(found: TracedMemories) -> Drawing:
     """Three panels: landing and balance by step, loss by length."""
 
     def fill(figure: Figure) -> None:
@@ -86,7 +86,7 @@ def draw_lines(axes: Axes, points: dict[str, list[tuple[int, float]]], quantity:
     axes.set(xscale="log", yscale="log")
 
 
-def writes_table(found: Outcomes) -> Table:
+def writes_table(found: TracedMemories) -> Table:
     """Medians for new / repeated keys of trained memories, and the two criteria on the random stream."""
     rows = []
     for name, entry in MEMORIES.items():
@@ -136,7 +136,7 @@ def writes_table(found: Outcomes) -> Table:
     )
 
 
-def length_table(found: Outcomes) -> Table:
+def length_table(found: TracedMemories) -> Table:
     """The loss of every memory at every length."""
     lengths = next((tuple(x for x, _ in found.by_length(name)) for name in found.results), ())
     rows = tuple(
