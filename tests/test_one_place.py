@@ -10,7 +10,7 @@ import pytest
 PACKAGE = Path(__file__).parents[1] / "src" / "fastweights"
 SOURCES = {str(path.relative_to(PACKAGE)): path.read_text(encoding="utf-8") for path in sorted(PACKAGE.rglob("*.py"))}
 
-MOST_EDGES = 29
+MOST_EDGES = 31
 """Imports from experiments to reporting: the two should not become one thing cut in half."""
 BY_CONVENTION = {"ARGUMENTS", "CLAIMS", "CONFIG", "CONSTANTS", "MODELS", "PRESETS", "REGISTRIES", "RUNS", "SEEDS"}
 BY_CONVENTION |= {"REVIEW", "SHOWS", "SIZES", "TABLE", "TEXT", "TITLE"}
