@@ -132,7 +132,6 @@ def writes_table(found: TracedMemories) -> Table:
             "random: λ, B",
         ),
         tuple(rows),
-        wide=True,
     )
 
 
