@@ -51,6 +51,7 @@ ELSEWHERE = {
     "memory/trace_table.py": "memory/test_recording.py",
     "memory/traced_writes.py": "memory/test_trace.py",
     "memory/write_inputs.py": "memory/test_run.py",
+    "layers/attention/choices.py": "layers/attention/test_fast_weight.py",
     "layers/attention/low_rank.py": "layers/attention/test_mixers.py",
     "layers/attention/memory_attention.py": "layers/attention/test_fast_weight.py",
     "layers/attention/output_gate.py": "layers/attention/test_mixers.py",

@@ -22,6 +22,10 @@ TEXT = (
     "construction and the second only if keys are one-hot; L2 has the second; NLMS on sum-normalised keys has both."
 )
 SEEDS, QUICK = (1, 2, 3), ("delta-sum", "delta-l2", "nlms-sum")
+WRITE_COLUMNS = (
+    *("memory", "loss", "steps trained", "β", "|k|²", "cosine of keys", "B", "λ", "|v̄|", "contrast", "error after"),
+    "random: λ, B",
+)
 RANDOM_STEP = 316
 """The step of the random stream that the table shows: its keys have all come often."""
 
@@ -117,20 +121,7 @@ def writes_table(found: TracedMemories) -> Table:
         "contrast",
         "Memories trained on setting 2 with S = 20: medians over writes under new / repeated keys and over seeds. The "
         f"last column: λ and B of the same memory, untrained, at step {RANDOM_STEP} of a random stream.",
-        (
-            "memory",
-            "loss",
-            "steps trained",
-            "β",
-            "|k|²",
-            "cosine of keys",
-            "B",
-            "λ",
-            "|v̄|",
-            "contrast",
-            "error after",
-            "random: λ, B",
-        ),
+        WRITE_COLUMNS,
         tuple(rows),
     )
 
