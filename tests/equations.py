@@ -238,7 +238,7 @@ def features(feature_map: FeatureMap, x: Tensor, projection: Tensor | None = Non
         case SiLU():
             return x / (1 + (-x).exp())
         case SoftmaxFeatures():
-            return x.exp() / x.exp().sum(-1, keepdim=True)
+            return divide_or_zero(x.exp(), x.exp().sum(-1))
         case EluPlusOne():
             return torch.where(x > 0, x + 1, x.exp())  # Eq. 30
         case Favor():

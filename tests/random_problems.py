@@ -12,7 +12,7 @@ import equations
 from combinations import Combination, gates_of
 from fastweights.feature_maps import RandomFeatureMap
 from fastweights.layers.feature_projection import FeatureProjection
-from fastweights.memory import FastWeightState, WriteInputs, run_rule
+from fastweights.memory import CentredL2, FastWeightState, WriteInputs, run_rule
 
 # Lengths: nothing, one, primes, chunks of 16 and 64 and their neighbours. The first is where shrinking ends.
 LENGTHS = (5, 0, 1, 2, 3, 4, 7, 9, 13, 16, 17, 33)
@@ -73,7 +73,8 @@ def draw_inputs(combination: Combination, case: Case) -> tuple[Inputs, Tensor | 
     """A random problem that is well conditioned: strengths are such that 0.1 ≤ 1 - a k·k ≤ 1 at every step.
 
     Beyond 1 in size a write amplifies what is stored, and rounding errors with it, at every step; near 0 hardly more
-    than rounding errors is left of what was stored.
+    than rounding errors is left of what was stored. Where features are centred, they differ from each other: the
+    difference of numbers that are nearly equal is mostly rounding error.
     """
     generator = torch.Generator().manual_seed(case.seed)
     b, h, t, d, v = case.batch, case.heads, case.steps, case.key_dim, case.value_dim
@@ -88,6 +89,12 @@ def draw_inputs(combination: Combination, case: Case) -> tuple[Inputs, Tensor | 
     feature_map, projection = combination.feature_map, None
     if isinstance(feature_map, RandomFeatureMap):
         projection = feature_map.draw(d, generator)
+    if isinstance(combination.normalisation, CentredL2):
+        for _ in range(50):
+            queries, keys = (
+                torch.where(_nearly_equal(combination, x, projection), normal(*x.shape), x) for x in (queries, keys)
+            )
+        queries, keys = lay_out(queries, case.layout), lay_out(keys, case.layout)
     k, before = (_mapped(combination, x.double(), projection) for x in (keys, earlier))
     normaliser = before.sum(2) * (0.0 if case.starts_empty else 1.0)
     weights = torch.randn(b, h, v, k.shape[-1], generator=generator) * (0.0 if case.starts_empty else 0.3)
@@ -108,6 +115,13 @@ def draw_inputs(combination: Combination, case: Case) -> tuple[Inputs, Tensor | 
         ),
         projection,
     )
+
+
+def _nearly_equal(combination: Combination, x: Tensor, projection: Tensor | None) -> Tensor:
+    """Which vectors have features that differ by less than half of their size."""
+    features = equations.features(combination.feature_map, x.double(), projection)
+    spread = (features - features.mean(-1, keepdim=True)).norm(dim=-1)
+    return (spread < 0.5 * features.norm(dim=-1))[..., None]
 
 
 def lay_out(x: Tensor, layout: str) -> Tensor:

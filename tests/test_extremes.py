@@ -117,7 +117,7 @@ def named(name: str) -> FastWeightAttention:
 
 
 def default() -> FastWeightAttention:
-    return named("DeltaRule(negative=False)-DPFP(nu=1)-SumNormalisation-attention=none")
+    return named("DeltaRule(negative=False, beta_bias=None)-DPFP(nu=1)-SumNormalisation-attention=none")
 
 
 def test_a_zero_key_writes_nothing_and_a_zero_query_reads_zero() -> None:

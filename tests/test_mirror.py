@@ -52,6 +52,7 @@ ELSEWHERE = {
     "memory/traced_writes.py": "memory/test_trace.py",
     "memory/write_inputs.py": "memory/test_run.py",
     "functions/time_first.py": "functions/test_delta.py",
+    "layers/attention/choices.py": "layers/attention/test_fast_weight.py",
     "layers/attention/low_rank.py": "layers/attention/test_mixers.py",
     "layers/attention/memory_attention.py": "layers/attention/test_fast_weight.py",
     "layers/attention/output_gate.py": "layers/attention/test_mixers.py",

@@ -33,5 +33,7 @@ def test_it_builds_without_a_warning_and_loads_nothing_from_elsewhere(tmp_path: 
     pages = list((tmp_path / "site").glob("*.html"))
     assert len(pages) > len(list((ROOT / "docs").glob("*.md"))) - 1
     for page in pages:
-        loaded = re.findall(r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', page.read_text(encoding="utf-8"))
+        loaded = re.findall(
+            r'<(?:script|link|img)[^>]+(?:src|href)="(https?://[^"]+)"', page.read_text(encoding="utf-8")
+        )
         assert not loaded, page.name

@@ -28,13 +28,16 @@ def refused(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
     return error
 
 
-def test_a_run_and_its_hugging_face_folder(run: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["look", str(run), "--limit", "60", "--out", "page.html"])
     printed = capsys.readouterr().out
     assert "layer 0" in printed
     assert "The page is page.html" in printed
     assert "<canvas" in Path("page.html").read_text()
 
+
+@pytest.mark.slow
+def test_a_hugging_face_folder(run: Path, text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("transformers")
     from fastweights.experiments.language_models.saved import load_language_model
     from fastweights.hf import FastWeightForCausalLM

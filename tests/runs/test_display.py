@@ -70,6 +70,7 @@ def test_durations(seconds: float, words: str) -> None:
 
 
 def test_an_ending_without_a_finite_loss() -> None:
+    assert ending({"best_loss": None, "steps": 0, "seconds": 3.4}) == "measured in 3 s"
     assert ending({"best_loss": None, "steps": 1100, "stopped_because": "not-finite"}) == (
         "no finite loss, 1100 steps, not-finite"
     )

@@ -56,7 +56,11 @@ class FeatureProjection(nn.Module):
         projection = self.projection if projection is None else projection
         if projection is None:
             fused = fused_features(self.feature_map.kernel(x.shape[-1]), self.normalisation.kernel, x)
-            return self.normalisation(self.feature_map(x)) if fused is None else fused, None
+            if fused is not None:
+                return fused, None
+            # In at least float32, as compiled maps do: what rounding leaves of a feature should not be normalised.
+            features = self.feature_map(x.to(torch.promote_types(x.dtype, torch.float32)))
+            return self.normalisation(features).to(x.dtype), None
         assert isinstance(self.feature_map, RandomFeatureMap)
         scaled = self.feature_map.log_scaled(x, projection)
         if scaled is None:

@@ -216,6 +216,8 @@ class SweepDisplay:
 
 def ending(result: dict[str, Any]) -> str:
     """How a run ended, in a few words."""
+    if result["steps"] == 0:
+        return f"measured in {duration(result.get('seconds', 0.0))}"
     best = result["best_loss"]
     loss = "no finite loss" if best is None else f"best loss {best:.4g}"
     return f"{loss}, {result['steps']} steps, {result.get('stopped_because', 'finished')}"

@@ -12,7 +12,7 @@ from fastweights.experiments.contrast.claims import (
     judge_sum_lands,
 )
 from fastweights.experiments.contrast.contrast import drawing, length_table, writes_table
-from fastweights.experiments.contrast.outcomes import Outcomes
+from fastweights.experiments.contrast.outcomes import TracedMemories
 from fastweights.experiments.growth.curves import Curves
 
 QUANTITIES = ("strength", "key_square", "balance", "landing", "retrieved", "contrast", "error_after")
@@ -37,11 +37,11 @@ GOOD = {"balance": 1.0, "landing": 1.0}
 SHORT, LONG = {"20": 0.001, "40": 0.001}, {"20": 0.1, "40": 0.4}
 
 
-def outcomes(attention: tuple[float, float], trained: float, random: float) -> Outcomes:
+def outcomes(attention: tuple[float, float], trained: float, random: float) -> TracedMemories:
     def stream(landing: float) -> dict[str, list[float]]:
         return {"step": [100.0, 316.0], "landing": [landing] * 2, "balance": [1.0] * 2}
 
-    return Outcomes(
+    return TracedMemories(
         {
             "delta-attention": [result({"balance": attention[0]}, {"balance": attention[1]}, LONG)],
             "delta-sum": [result({**GOOD, "landing": trained}, {**GOOD, "landing": trained}, SHORT)] * 3,
@@ -72,7 +72,7 @@ def test_the_other_claims() -> None:
 
 
 def test_nothing_is_said_without_runs() -> None:
-    assert {claim.judge(Outcomes({})).verdict for claim in (*CLAIMS, *REVIEW)} == {"not run yet"}
+    assert {claim.judge(TracedMemories({})).verdict for claim in (*CLAIMS, *REVIEW)} == {"not run yet"}
 
 
 def test_tables_and_figure() -> None:
@@ -83,4 +83,5 @@ def test_tables_and_figure() -> None:
     assert rows["delta, sum (the paper)"][-1] == "0.2, 1"
     assert length_table(found).rows[0][1:] == ("0.1", "0.4")
     assert found.by_step("delta-sum", "landing") == [(1, 1.0), (2, 0.5), (4, 0.25)]
-    assert drawing(found).png.startswith(b"\x89PNG")
+    landing, balance, loss, _ = drawing(found).figure.axes
+    assert [len(axes.get_lines()) for axes in (landing, balance, loss)] == [5, 5, 5]

@@ -95,4 +95,4 @@ def test_tables_and_figure() -> None:
     assert paper[-1].startswith("0.50, –")
     assert rounded_table(found).rows[0][2] == "0.1 → 0.4"
     assert language_model_table(found).rows[0][-1] == "+18.0%"
-    assert drawing(found).png.startswith(b"\x89PNG")
+    assert [len(axes.get_lines()) for axes in drawing(found).figure.axes] == [3, 3, 2, 2]

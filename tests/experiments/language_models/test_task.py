@@ -12,6 +12,7 @@ from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import IndependentSegments, SlidingWindow
 from fastweights.experiments.carry_out import carry_out, train_in_turn
 from fastweights.experiments.families import codec
+from fastweights.experiments.growth.positions import positions
 from fastweights.experiments.language_models import table4
 from fastweights.experiments.language_models.memory_span import memory_spans
 from fastweights.experiments.language_models.perplexities import perplexities
@@ -46,6 +47,12 @@ def test_the_record_of_a_carried_memory_says_how_far_it_reaches(text: Path, corp
     (span,) = memory_spans({found: record}).values()
     assert span[8] == pytest.approx(math.exp(emptied.loss), rel=1e-5)
     assert span[len(corpus.valid) - 1] == pytest.approx(math.exp(record.result["valid"]["loss"]), rel=1e-9)
+    (found_positions,) = positions({found: record})
+    assert found_positions.edges == (0, len(corpus.valid) - 1)
+    assert found_positions.reset[0] == pytest.approx(math.exp(emptied.loss), rel=1e-5)
+    assert found_positions.carried[0] == pytest.approx(math.exp(record.result["valid"]["loss"]), rel=1e-5)
+    assert found_positions.label == "delta, sum (the paper), EluPlusOne"
+    assert found_positions.carried_in_training
     assert [drawing.name for drawing in table4.drawings({found: record})] == ["reach"]
     assert table4.drawings({}) == ()
 

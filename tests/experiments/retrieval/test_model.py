@@ -11,7 +11,7 @@ from torch.testing import assert_close
 from fastweights.experiments.retrieval.model import RetrievalModel, retrieval_loss
 from fastweights.experiments.retrieval.reads import FastWeightRead, Pairs, Read, SoftmaxRead
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Tanh
-from fastweights.memory import AttentionNormalisation, L2Normalisation, NoNormalisation, SumNormalisation
+from fastweights.memory import AttentionNormalisation, L2Normalisation, NoNormalisation, SumNormalisation, record
 from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, ProgrammerRule, SumRule
 
 NORMALISED = AttentionNormalisation()
@@ -159,3 +159,19 @@ def test_a_layer_normalised_read_has_unit_variance() -> None:
     assert_close(reads.mean(dim=-1), torch.zeros(4, 3), atol=1e-5, rtol=0)
     # What makes a loss of 0.001 impossible for this baseline: |y|² is near S, not 1.
     assert_close(reads.square().sum(dim=-1), torch.full((4, 3), 20.0), atol=2, rtol=0)
+
+
+@pytest.mark.parametrize("clamp_first_write", [False, True])
+def test_a_recording_ends_with_the_memory_that_is_read(clamp_first_write: bool) -> None:
+    attention = FastWeightRead(
+        DPFP(1), FastWeightMemoryRule(layer_norm=False), NoNormalisation(), clamp_first_write=clamp_first_write
+    )
+    model = RetrievalModel(6, attention, key_dim=8, generator=torch.Generator().manual_seed(0))
+    keys, values = torch.randint(6, (2, 3, 9), generator=torch.Generator().manual_seed(1))
+    with record(model) as seen:
+        model(keys, values, keys[:, :1])
+    trace = seen[""]
+    assert trace["weights"].shape == (3, 1, 9)
+    assert trace.positions[0].tolist() == list(range(9))
+    assert (trace["weights"][..., 1:] <= 1 + 1e-6).all()
+    assert_close(trace.final.singular_values.square().sum(-1).sqrt(), trace["weights"][..., -1])

@@ -4,7 +4,7 @@ import math
 
 from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.experiments.contrast.contrast import RANDOM_STEP
-from fastweights.experiments.contrast.outcomes import Kind, Outcomes, outcomes
+from fastweights.experiments.contrast.outcomes import Kind, TracedMemories, outcomes
 from fastweights.experiments.records import Records
 
 KINDS: tuple[Kind, ...] = ("new", "repeated")
@@ -14,12 +14,12 @@ NEAR = 0.01
 """How near to 1 a criterion counts as met."""
 
 
-def theirs() -> Outcomes:
+def theirs() -> TracedMemories:
     """The authors published no such measurement."""
-    return Outcomes({})
+    return TracedMemories({})
 
 
-def ours(records: Records) -> Outcomes:
+def ours(records: Records) -> TracedMemories:
     """Our trained memories, and their random streams."""
     return outcomes(records)
 
@@ -29,7 +29,7 @@ def met(value: float) -> bool:
     return abs(value - 1) <= NEAR
 
 
-def judge_attention_does_not_balance(found: Outcomes) -> Finding:
+def judge_attention_does_not_balance(found: TracedMemories) -> Finding:
     if "delta-attention" not in found.results:
         return NOT_RUN
     new, repeated = (found.write("delta-attention", kind, "balance") for kind in KINDS)
@@ -41,7 +41,7 @@ def judge_attention_does_not_balance(found: Outcomes) -> Finding:
     return decide([new > FACTOR or new < 1 / FACTOR, repeated > FACTOR or repeated < 1 / FACTOR], evidence)
 
 
-def judge_sum_balances(found: Outcomes) -> Finding:
+def judge_sum_balances(found: TracedMemories) -> Finding:
     if "delta-sum" not in found.results:
         return NOT_RUN
     values = [found.write("delta-sum", kind, "balance") for kind in KINDS]
@@ -49,7 +49,7 @@ def judge_sum_balances(found: Outcomes) -> Finding:
     return decide([met(value) for value in values], f"B = {', '.join(f'{value:.4f}' for value in values)}")
 
 
-def judge_sum_lands(found: Outcomes) -> Finding:
+def judge_sum_lands(found: TracedMemories) -> Finding:
     if "delta-sum" not in found.results:
         return NOT_RUN
     trained = min(found.write("delta-sum", kind, "landing") for kind in KINDS)
@@ -62,7 +62,7 @@ def judge_sum_lands(found: Outcomes) -> Finding:
     )
 
 
-def judge_both_criteria(found: Outcomes) -> Finding:
+def judge_both_criteria(found: TracedMemories) -> Finding:
     if "nlms-sum" not in found.results:
         return NOT_RUN
     values = [found.write("nlms-sum", kind, name) for name in ("balance", "landing") for kind in KINDS]
@@ -76,7 +76,7 @@ def judge_both_criteria(found: Outcomes) -> Finding:
     )
 
 
-def judge_beyond_training(found: Outcomes) -> Finding:
+def judge_beyond_training(found: TracedMemories) -> Finding:
     if not {"delta-attention", "delta-sum", "delta-l2"} <= found.results.keys():
         return NOT_RUN
     longest = found.by_length("delta-sum")[-1][0]
@@ -90,7 +90,7 @@ def judge_beyond_training(found: Outcomes) -> Finding:
     )
 
 
-CLAIMS: tuple[Claim[Outcomes], ...] = (
+CLAIMS: tuple[Claim[TracedMemories], ...] = (
     Claim(
         "attention normalisation does not balance",
         "Sec. 4.2",
@@ -109,7 +109,7 @@ CLAIMS: tuple[Claim[Outcomes], ...] = (
     ),
 )
 
-REVIEW: tuple[Claim[Outcomes], ...] = (
+REVIEW: tuple[Claim[TracedMemories], ...] = (
     Claim(
         "contrast under attention normalisation",
         "review, “contrast between retrieved and written values”",

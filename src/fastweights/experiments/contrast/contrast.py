@@ -5,7 +5,7 @@ import math
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fastweights.experiments.contrast.outcomes import Outcomes, outcomes
+from fastweights.experiments.contrast.outcomes import TracedMemories, outcomes
 from fastweights.experiments.contrast.presets import preset
 from fastweights.experiments.growth import presets as growth
 from fastweights.experiments.memories import MEMORIES
@@ -22,6 +22,10 @@ TEXT = (
     "construction and the second only if keys are one-hot; L2 has the second; NLMS on sum-normalised keys has both."
 )
 SEEDS, QUICK = (1, 2, 3), ("delta-sum", "delta-l2", "nlms-sum")
+WRITE_COLUMNS = (
+    *("memory", "loss", "steps trained", "β", "|k|²", "cosine of keys", "B", "λ", "|v̄|", "contrast", "error after"),
+    "random: λ, B",
+)
 RANDOM_STEP = 316
 """The step of the random stream that the table shows: its keys have all come often."""
 
@@ -51,7 +55,7 @@ def tables(records: Records) -> tuple[Table, ...]:
     return writes_table(found), length_table(found)
 
 
-def drawing(found: Outcomes) -> Drawing:
+def drawing(found: TracedMemories) -> Drawing:
     """Three panels: landing and balance by step, loss by length."""
 
     def fill(figure: Figure) -> None:
@@ -86,7 +90,7 @@ def draw_lines(axes: Axes, points: dict[str, list[tuple[int, float]]], quantity:
     axes.set(xscale="log", yscale="log")
 
 
-def writes_table(found: Outcomes) -> Table:
+def writes_table(found: TracedMemories) -> Table:
     """Medians for new / repeated keys of trained memories, and the two criteria on the random stream."""
     rows = []
     for name, entry in MEMORIES.items():
@@ -117,26 +121,12 @@ def writes_table(found: Outcomes) -> Table:
         "contrast",
         "Memories trained on setting 2 with S = 20: medians over writes under new / repeated keys and over seeds. The "
         f"last column: λ and B of the same memory, untrained, at step {RANDOM_STEP} of a random stream.",
-        (
-            "memory",
-            "loss",
-            "steps trained",
-            "β",
-            "|k|²",
-            "cosine of keys",
-            "B",
-            "λ",
-            "|v̄|",
-            "contrast",
-            "error after",
-            "random: λ, B",
-        ),
+        WRITE_COLUMNS,
         tuple(rows),
-        wide=True,
     )
 
 
-def length_table(found: Outcomes) -> Table:
+def length_table(found: TracedMemories) -> Table:
     """The loss of every memory at every length."""
     lengths = next((tuple(x for x, _ in found.by_length(name)) for name in found.results), ())
     rows = tuple(

@@ -15,7 +15,7 @@ Kind = Literal["new", "repeated"]
 
 
 @dataclass(frozen=True)
-class Outcomes:
+class TracedMemories:
     """The results of every memory, one for each seed, and the random stream of the same memories."""
 
     results: dict[str, list[dict[str, Any]]]
@@ -58,14 +58,14 @@ class Outcomes:
         return sorted(result["steps"] for result in self.results.get(memory, []))
 
 
-def outcomes(records: Records) -> Outcomes:
+def outcomes(records: Records) -> TracedMemories:
     """What the records say about the memories that are compared."""
     names = {preset("contrast", memory).task: memory for memory in MEMORIES}
     found: dict[str, list[dict[str, Any]]] = {}
     for run, record in records.items():
         if isinstance(run.task, ContrastConfig) and run.task in names and "writes" in record.result:
             found.setdefault(names[run.task], []).append(record.result)
-    return Outcomes({memory: found[memory] for memory in MEMORIES if memory in found}, curves(records))
+    return TracedMemories({memory: found[memory] for memory in MEMORIES if memory in found}, curves(records))
 
 
 def _median(values: list[float | None]) -> float:

@@ -107,7 +107,6 @@ def stream_table(found: Curves) -> Table:
         "t^p from step 1,000 on.",
         ("memory", "λ", "B", "error of last values", "|y|", "|W|", "z·q", "growth of |W|, z, λ"),
         tuple(rows),
-        wide=True,
     )
 
 

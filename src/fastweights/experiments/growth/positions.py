@@ -7,7 +7,6 @@ from fastweights.experiments.language_models.config import LanguageModellingConf
 from fastweights.experiments.memories import MEMORIES, memory_name
 from fastweights.experiments.records import Records
 from fastweights.models.attention import FastWeightAttentionConfig
-from fastweights.reporting.catalogue import call
 
 
 @dataclass(frozen=True)
@@ -42,6 +41,6 @@ def positions(records: Records) -> tuple[Positions, ...]:
         label = MEMORIES[memory].series.label if memory in MEMORIES else memory
         sides = (tuple(perplexity_of(loss) for loss in measured[side]) for side in ("carried", "reset"))
         edges = tuple(measured["edges"])
-        label = f"{label}, {call(type(attention.feature_map)).partition('(')[0]}"
+        label = f"{label}, {type(attention.feature_map).__name__}"
         found.append(Positions(run.preset, memory, label, task.carry_state, edges, *sides))
     return tuple(sorted(found, key=lambda one: (one.carried_in_training, one.preset)))

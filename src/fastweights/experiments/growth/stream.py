@@ -23,7 +23,7 @@ STREAM = 5
 TRACED = ("landing", "balance", "eigenvalue", "error_after")
 
 
-class Piece(NamedTuple):
+class Stretch(NamedTuple):
     """Some steps of the stream: which key each writes, and the value."""
 
     chosen: Tensor
@@ -65,9 +65,9 @@ def run_stream(config: GrowthConfig, keys: Keys, seed: int) -> dict[str, list[fl
     return columns
 
 
-def _draw(config: GrowthConfig, keys: Keys, steps: int, generator: torch.Generator) -> Piece:
+def _draw(config: GrowthConfig, keys: Keys, steps: int, generator: torch.Generator) -> Stretch:
     batch, heads = keys.shape[:2]
-    return Piece(
+    return Stretch(
         torch.randint(config.num_keys, (batch, heads, steps), generator=generator),
         torch.randn(batch, heads, steps, config.value_dim, generator=generator),
     )
@@ -84,12 +84,12 @@ class _Memory:
         self.state = FastWeightState.zeros(batch, heads, config.value_dim, features, normaliser=needed)
         self.last = torch.full((batch, heads, number, config.value_dim), torch.nan)
 
-    def write(self, piece: Piece, *, traced: bool) -> dict[str, float]:
+    def write(self, piece: Stretch, *, traced: bool) -> dict[str, float]:
         """Write some steps; medians of what their writes did if they are traced."""
         observations = []
         steps = piece.chosen.shape[2]
         for part in [slice(t, t + 1) for t in range(steps)] if self.config.state == "bfloat16" else [slice(0, steps)]:
-            observations.append(self._observe(Piece(piece.chosen[:, :, part], piece.values[:, :, part])))
+            observations.append(self._observe(Stretch(piece.chosen[:, :, part], piece.values[:, :, part])))
         self._remember(piece)
         if not traced:
             return {}
@@ -112,7 +112,7 @@ class _Memory:
             measured["overlap"] = torch.einsum("bhk,bhnk->bhn", state.normaliser, self.keys)[seen].mean()
         return {name: value.item() for name, value in measured.items()}
 
-    def _observe(self, piece: Piece) -> Observation:
+    def _observe(self, piece: Stretch) -> Observation:
         """Write a piece at once, and round the state if it is kept in bfloat16."""
         config, before = self.config, self.state
         index = piece.chosen[..., None].expand(-1, -1, -1, self.keys.shape[-1])
@@ -126,7 +126,7 @@ class _Memory:
         self.state = after
         return Observation(config.update_rule, writes, before, attention)
 
-    def _remember(self, piece: Piece) -> None:
+    def _remember(self, piece: Stretch) -> None:
         positions = torch.arange(piece.chosen.shape[2]).expand_as(piece.chosen)
         never = torch.full(self.last.shape[:3], -1)
         last = never.scatter_reduce(2, piece.chosen, positions, reduce="amax")

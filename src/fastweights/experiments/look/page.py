@@ -8,11 +8,12 @@ import torch
 from torch import Tensor
 
 from fastweights.evaluation.perplexity import perplexity_of
-from fastweights.experiments.look.figures import drawings, short
+from fastweights.experiments.look.figures import drawings
 from fastweights.experiments.look.looking import Looked, Window
 from fastweights.memory import QUANTITIES
 from fastweights.reporting.look_page import LookPage
 from fastweights.reporting.report import Table
+from fastweights.reporting.traces import short
 
 SHOWN = ("strength", "landing", "balance", "error_before", "error_after", "contrast", "eigenvalue", "write", "remove")
 """Quantities that the page can colour the tokens of the window by."""

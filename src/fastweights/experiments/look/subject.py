@@ -82,13 +82,13 @@ def _of_hugging_face(folder: Path, text: Path | None) -> Subject:
     kind = read_json(folder / "config.json").get("model_type")
     if kind != FastWeightConfig.model_type:
         raise ValueError(f"{folder}: a model of the type {kind!r} is no language model with fast-weight layers")
-    model = FastWeightForCausalLM.from_pretrained(folder, local_files_only=True).model.eval()
     vocabulary = folder / "vocabulary.json"
     if vocabulary.is_file():
         known = Vocabulary.from_json(vocabulary.read_text(encoding="utf-8"))
         tokens, symbol = _encoded(text, known), _symbols(known)
     else:
         tokens, symbol = _encoded_by_tokenizer(folder, text)
+    model = FastWeightForCausalLM.from_pretrained(folder, local_files_only=True).model.eval()
     if len(tokens) and int(tokens.max()) >= model.config.vocabulary_size:
         raise ValueError(f"{folder}: its tokenizer has symbols that its model does not have")
     return Subject(folder.name, model, tokens, symbol, str(text), "token", HF_SEGMENT)

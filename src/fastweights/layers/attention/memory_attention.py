@@ -6,6 +6,7 @@ from torch import Tensor, nn
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.kernels.native.attention import Masking
 from fastweights.layers.attention.arguments import check_choices, check_sizes, check_state
+from fastweights.layers.attention.choices import refuse_what_does_not_go_together
 from fastweights.layers.attention.low_rank import linear
 from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs
@@ -22,7 +23,7 @@ from fastweights.memory import (
 )
 from fastweights.memory.whole_sequence import attend, is_short, read_memory, write_all
 from fastweights.shapes import Inputs, Mask
-from fastweights.update_rules import DeltaRule, Gate, LinearRule, SumRule, UpdateRule
+from fastweights.update_rules import DeltaRule, Gate, SumRule, UpdateRule
 
 
 class MemoryAttention(nn.Module):
@@ -60,7 +61,7 @@ class MemoryAttention(nn.Module):
             attention_normalisation = AttentionNormalisation() if wanted else None
         self.attention_normalisation = attention_normalisation
         self.mapping = FeatureProjection(self.key_dim, feature_map, normalisation)
-        self._refuse_what_does_not_go_together()
+        refuse_what_does_not_go_together(self.mapping, update_rule, attention_normalisation)
         self.output = nn.Linear(num_heads * self.value_dim, model_dim, bias=False)
         self._add_projections()
         gates = update_rule.gates
@@ -248,30 +249,6 @@ class MemoryAttention(nn.Module):
     def _finish(self, reads: Tensor, writes: WriteInputs, x: Tensor) -> Tensor:
         """What is done to the reads, b t h v, before the output projection: nothing."""
         return reads
-
-    def _refuse_what_does_not_go_together(self) -> None:
-        feature_map, normalisation = self.mapping.feature_map, self.mapping.normalisation
-        if self.attention_normalisation is not None and not (feature_map.positive and normalisation.keeps_sign):
-            signed = normalisation if feature_map.positive else feature_map
-            raise ValueError(
-                f"attention_normalisation: features of {signed} can be negative, so that z·q could vanish; "
-                "possible: a map and a normalisation with positive features, or no attention normalisation and "
-                "normalisation=L2Normalisation()"
-            )
-        if self.mapping.feature_dim < normalisation.fewest_features:
-            raise ValueError(
-                f"normalisation: {normalisation} leaves nothing of {self.mapping.feature_dim} feature; "
-                f"possible: a larger key_dim, or a map with at least {normalisation.fewest_features} features"
-            )
-        divides_everything = self.attention_normalisation is not None and self.attention_normalisation.retrieval
-        run = self.update_rule.with_attention_normalisation()
-        follows_scale = divides_everything and isinstance(run, LinearRule) and run.follows_scale
-        if self.mapping.keeps_scale_apart and not follows_scale:
-            raise ValueError(
-                f"feature_map: {feature_map} with {normalisation} needs a linear rule and "
-                "attention_normalisation=True, which makes reads independent of the scale; SumNormalisation() and "
-                "L2Normalisation() do so as well"
-            )
 
 
 def _per_head(model_dim: int, num_heads: int, name: str) -> int:
