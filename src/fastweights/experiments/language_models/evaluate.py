@@ -81,7 +81,7 @@ def _tokens_of(path: Path, vocabulary: Vocabulary) -> TokenArray:
         lines = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text ({error.reason})") from error
-    return np.array([number for line in lines for number in vocabulary.encode(line)], dtype=np.int64)
+    return np.array([number for line in lines for number in vocabulary.encode(line)], dtype=np.uint32)
 
 
 def context_of(options: EvaluateOptions, task: LanguageModellingConfig) -> Context:
