@@ -119,8 +119,10 @@ def without_attention(architecture: str) -> Any:
     return model.backbone if architecture == "mamba2" else model.model
 
 
-@pytest.mark.parametrize("how", ["cu_seq_lens_q", "seq_idx"])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("architecture", "how"),
+    [*((name, "cu_seq_lens_q") for name in ARCHITECTURES), *((name, "seq_idx") for name in FAMILIES)],
+)
 def test_packed_rows_equal_single_ones(architecture: str, how: str) -> None:
     model = without_attention(architecture)
     lengths = [9, 1, 14]
