@@ -210,3 +210,21 @@ def test_what_has_nothing_to_replace_is_refused_with_a_list() -> None:
     with pytest.raises(ValueError, match="BambaDecoderLayer has no layer with a rule"):
         accelerate(without_rule)
     assert not any(accelerate.status().values())
+
+
+def test_layers_that_keep_their_functions_are_served_until_it_is_undone() -> None:
+    """As before transformers 5.15, where a layer reads the globals once, when it is built."""
+    module = modelling("qwen3_5")
+    layer = tiny_model("qwen3_5").model.layers[0].linear_attn
+    original = module.torch_chunk_gated_delta_rule
+    layer.chunk_gated_delta_rule = original
+    q = torch.randn(1, 5, 2, 4)
+    arguments = {"g": -torch.rand(1, 5, 2), "beta": torch.rand(1, 5, 2)}
+    expected = original(q, q, q, **arguments)[0]
+    with accelerate(layer):
+        kept = layer.chunk_gated_delta_rule
+        assert kept is module.torch_chunk_gated_delta_rule is not original
+        found = kept(q, q, q, **arguments)[0]
+    assert_close(found, expected)
+    assert torch.equal(kept(q, q, q, **arguments)[0], expected)
+    assert module.torch_chunk_gated_delta_rule is original

@@ -2,16 +2,19 @@
 
 transformers looks its rules up as globals of the modelling file at every call. Replacing these globals serves models
 that exist and models that are built later, and is undone by setting them back. Like transformers' own kernels, it
-changes every model of that file.
+changes every model of that file. Before version 5.15 a layer of the gated delta rule keeps the functions that it was
+built with: they are replaced in the layers of a model that is given, and look whether they are wanted when called.
 """
 
 import inspect
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType, TracebackType
+from typing import Any
 
 from torch import nn
 
@@ -35,6 +38,12 @@ ARCHITECTURES = (
 )
 """Models of transformers whose rules have been compared with ours; a version may lack some of them."""
 
+KEPT_IN_LAYERS = {
+    "chunk_gated_delta_rule": "torch_chunk_gated_delta_rule",
+    "recurrent_gated_delta_rule": "torch_recurrent_gated_delta_rule",
+}
+"""Attributes in which layers keep a rule before transformers 5.15, and the global it was."""
+
 _originals: dict[str, dict[str, Function]] = {}
 """The functions that were replaced, by architecture and name."""
 
@@ -45,10 +54,12 @@ _users: Counter[str] = Counter()
 class Acceleration:
     """What `accelerate` replaced, until `undo` or the end of its `with` block."""
 
-    def __init__(self, layers: dict[str, int | None]) -> None:
+    def __init__(self, layers: dict[str, int | None], models: Iterable[nn.Module] = ()) -> None:
         self.layers, self._active = layers, True
         for name in layers:
             _replace(name)
+        for model in models:
+            _replace_in_layers(model)
 
     def undo(self) -> None:
         """Put the functions of transformers back, unless another acceleration still uses the replacements."""
@@ -85,7 +96,7 @@ class Accelerate:
         layers: dict[str, int | None] = {}
         for target in targets:
             layers |= {_named(target): None} if isinstance(target, str) else _counted(target)
-        return Acceleration(layers)
+        return Acceleration(layers, [target for target in targets if isinstance(target, nn.Module)])
 
     def status(self, model: nn.Module | None = None) -> dict[str, bool]:
         """Whether each architecture, or each of a model, runs on the operator now."""
@@ -119,11 +130,9 @@ def _counted(model: nn.Module) -> dict[str, int | None]:
     """How many layers of each known architecture a model has that call a rule."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"accelerate: expected a model or the name of an architecture, got {type(model).__name__}")
-    known = {_module_name(name): name for name in ARCHITECTURES}
     found: Counter[str] = Counter()
-    for module in model.modules():
-        architecture = known.get(type(module).__module__)
-        if architecture is not None and RULES & _names_in(type(module)):
+    for layer, architecture in _known_layers(model):
+        if RULES & _names_in(type(layer)) or KEPT_IN_LAYERS.keys() & vars(layer).keys():
             found[architecture] += 1
     if not found:
         raise ValueError(
@@ -131,6 +140,11 @@ def _counted(model: nn.Module) -> dict[str, int | None]:
             f"possible: models of {', '.join(_installed())}"
         )
     return dict(found)
+
+
+def _known_layers(model: nn.Module) -> Iterator[tuple[nn.Module, str]]:
+    known = {_module_name(name): name for name in ARCHITECTURES}
+    return ((layer, known[type(layer).__module__]) for layer in model.modules() if type(layer).__module__ in known)
 
 
 def _names_in(layer: type[nn.Module]) -> set[str]:
@@ -148,7 +162,25 @@ def _replace(architecture: str) -> None:
     module = _modelling(architecture)
     _originals[architecture] = {name: vars(module)[name] for name in REPLACEMENTS if name in vars(module)}
     for name, original in _originals[architecture].items():
-        setattr(module, name, REPLACEMENTS[name](original))
+        setattr(module, name, _while_accelerated(architecture, REPLACEMENTS[name](original), original))
+
+
+def _while_accelerated(architecture: str, replacement: Function, original: Function) -> Function:
+    """The replacement until it is undone, then the original: a layer may have kept it."""
+
+    @wraps(original)
+    def function(*given: Any, **named: Any) -> Any:
+        return (replacement if architecture in _originals else original)(*given, **named)
+
+    return function
+
+
+def _replace_in_layers(model: nn.Module) -> None:
+    """Let layers that keep the functions of the modelling file keep those that stand there now."""
+    for layer, architecture in _known_layers(model):
+        for attribute, name in KEPT_IN_LAYERS.items():
+            if vars(layer).get(attribute) is _originals.get(architecture, {}).get(name, layer):
+                setattr(layer, attribute, vars(_modelling(architecture))[name])
 
 
 def _restore(architecture: str) -> None:
