@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
@@ -92,7 +93,7 @@ class Accelerate:
         As a context manager it undoes itself. A ValueError lists what is possible if a target has nothing to replace.
         """
         if not targets:
-            raise ValueError(f"accelerate: expected a model or a name; possible names: {', '.join(ARCHITECTURES)}")
+            raise ValueError(f"accelerate: expected a model or a name; possible names: {', '.join(_possible())}")
         layers: dict[str, int | None] = {}
         for target in targets:
             layers |= {_named(target): None} if isinstance(target, str) else _counted(target)
@@ -100,7 +101,7 @@ class Accelerate:
 
     def status(self, model: nn.Module | None = None) -> dict[str, bool]:
         """Whether each architecture, or each of a model, runs on the operator now."""
-        names = _installed() if model is None else _counted(model)
+        names = _possible() if model is None else _counted(model)
         return {name: name in _originals for name in names}
 
     def __repr__(self) -> str:
@@ -114,15 +115,23 @@ def _module_name(architecture: str) -> str:
     return f"transformers.models.{architecture}.modeling_{architecture}"
 
 
-def _installed() -> Iterator[str]:
-    return (name for name in ARCHITECTURES if find_spec(f"transformers.models.{name}") is not None)
+def _possible() -> list[str]:
+    """The architectures of the table that this version of transformers has, with a rule in a function of its own."""
+    found = []
+    for name in ARCHITECTURES:
+        if find_spec(f"transformers.models.{name}") is None:
+            continue
+        module = find_spec(_module_name(name))
+        text = "" if module is None or module.origin is None else Path(module.origin).read_text(encoding="utf-8")
+        if any(f"def {rule}(" in text for rule in RULES):
+            found.append(name)
+    return found
 
 
 def _named(architecture: str) -> str:
-    if architecture not in _installed():
-        raise ValueError(f"accelerate: unknown architecture {architecture!r}; possible: {', '.join(_installed())}")
-    if not RULES & vars(import_module(_module_name(architecture))).keys():
-        raise ValueError(f"accelerate: this version of transformers keeps the rule of {architecture} in its layers")
+    if architecture not in (possible := _possible()):
+        raise ValueError(f"accelerate: unknown architecture {architecture!r}; possible: {', '.join(possible)}")
+    import_module(_module_name(architecture))
     return architecture
 
 
@@ -137,7 +146,7 @@ def _counted(model: nn.Module) -> dict[str, int | None]:
     if not found:
         raise ValueError(
             f"accelerate: {type(model).__name__} has no layer with a rule that could be replaced; "
-            f"possible: models of {', '.join(_installed())}"
+            f"possible: models of {', '.join(_possible())}"
         )
     return dict(found)
 
