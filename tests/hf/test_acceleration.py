@@ -1,5 +1,6 @@
 """Models of transformers on the operator: what they compute with it is what they compute without."""
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -228,3 +229,12 @@ def test_layers_that_keep_their_functions_are_served_until_it_is_undone() -> Non
     assert_close(found, expected)
     assert torch.equal(kept(q, q, q, **arguments)[0], expected)
     assert module.torch_chunk_gated_delta_rule is original
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["qwen3_5", "mamba2"])
+def test_compiled_into_one_graph_it_gives_the_same_logits(architecture: str) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("compiled_model.py")), architecture]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) <= 1e-5
