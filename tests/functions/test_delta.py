@@ -135,3 +135,22 @@ def test_it_is_the_function_of_transformers(name: str) -> None:
     torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
     everything = inputs | dict(zip("qkv", values, strict=True))
     torch.testing.assert_close(gradients(ours, everything), gradients(stock, everything), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("layout", ["columns", "slices", "many columns"])
+def test_the_layout_in_memory_does_not_matter(layout: str) -> None:
+    """A short convolution leaves columns, a fused projection slices."""
+    batch, steps, heads, dim = (2, 70, 4, 64) if layout == "many columns" else (2, 7, 4, 3)
+    together = torch.randn(batch, steps, 3 * heads * dim, dtype=torch.float64)
+    if layout != "slices":
+        together = together.mT.contiguous().mT
+    q, k, v = (x.view(batch, steps, heads, dim) for x in together.split(heads * dim, dim=-1))
+    g, beta = (
+        -torch.rand(batch, steps, heads, dtype=torch.float64),
+        torch.rand(batch, steps, heads, dtype=torch.float64),
+    )
+    named = {"use_qk_l2norm_in_kernel": True, "output_final_state": True}
+    found = chunk_gated_delta_rule(q, k, v, g, beta, **named)
+    expected = chunk_gated_delta_rule(q.contiguous(), k.contiguous(), v.contiguous(), g, beta, **named)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
+    assert found[0].is_contiguous()

@@ -1,5 +1,6 @@
 """Models of transformers on the operator: what they compute with it is what they compute without."""
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -119,8 +120,10 @@ def without_attention(architecture: str) -> Any:
     return model.backbone if architecture == "mamba2" else model.model
 
 
-@pytest.mark.parametrize("how", ["cu_seq_lens_q", "seq_idx"])
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize(
+    ("architecture", "how"),
+    [*((name, "cu_seq_lens_q") for name in ARCHITECTURES), *((name, "seq_idx") for name in FAMILIES)],
+)
 def test_packed_rows_equal_single_ones(architecture: str, how: str) -> None:
     model = without_attention(architecture)
     lengths = [9, 1, 14]
@@ -208,3 +211,30 @@ def test_what_has_nothing_to_replace_is_refused_with_a_list() -> None:
     with pytest.raises(ValueError, match="BambaDecoderLayer has no layer with a rule"):
         accelerate(without_rule)
     assert not any(accelerate.status().values())
+
+
+def test_layers_that_keep_their_functions_are_served_until_it_is_undone() -> None:
+    """As before transformers 5.15, where a layer reads the globals once, when it is built."""
+    module = modelling("qwen3_5")
+    layer = tiny_model("qwen3_5").model.layers[0].linear_attn
+    original = module.torch_chunk_gated_delta_rule
+    layer.chunk_gated_delta_rule = original
+    q = torch.randn(1, 5, 2, 4)
+    arguments = {"g": -torch.rand(1, 5, 2), "beta": torch.rand(1, 5, 2)}
+    expected = original(q, q, q, **arguments)[0]
+    with accelerate(layer):
+        kept = layer.chunk_gated_delta_rule
+        assert kept is module.torch_chunk_gated_delta_rule is not original
+        found = kept(q, q, q, **arguments)[0]
+    assert_close(found, expected)
+    assert torch.equal(kept(q, q, q, **arguments)[0], expected)
+    assert module.torch_chunk_gated_delta_rule is original
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("architecture", ["qwen3_5", "mamba2"])
+def test_compiled_into_one_graph_it_gives_the_same_logits(architecture: str) -> None:
+    command = [sys.executable, str(Path(__file__).with_name("compiled_model.py")), architecture]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) <= 1e-5

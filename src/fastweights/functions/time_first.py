@@ -75,7 +75,9 @@ def _scan_each(
 def at_least_float32(x: Tensor) -> Tensor:
     """The tensor in the precision that it is computed in, with contiguous rows."""
     x = x.to(torch.promote_types(x.dtype, torch.float32))
-    if x.stride(-1) == 1 or x.dim() != 4 or x.stride(1) != 1 or x.numel() < WORTH_BLOCKS:
+    if x.stride(-1) == 1:
+        return x
+    if x.dim() != 4 or x.stride(1) != 1 or x.numel() < WORTH_BLOCKS:
         return x.contiguous()
     # A short convolution leaves columns. PyTorch turns matrices block by block, but other tensors number by number.
     rows = [row.flatten(1).contiguous().view(row.shape) for row in x]

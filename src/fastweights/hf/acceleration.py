@@ -2,16 +2,20 @@
 
 transformers looks its rules up as globals of the modelling file at every call. Replacing these globals serves models
 that exist and models that are built later, and is undone by setting them back. Like transformers' own kernels, it
-changes every model of that file.
+changes every model of that file. Before version 5.15 a layer of the gated delta rule keeps the functions that it was
+built with: they are replaced in the layers of a model that is given, and look whether they are wanted when called.
 """
 
 import inspect
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from functools import wraps
 from importlib import import_module
 from importlib.util import find_spec
+from pathlib import Path
 from types import ModuleType, TracebackType
+from typing import Any
 
 from torch import nn
 
@@ -35,6 +39,12 @@ ARCHITECTURES = (
 )
 """Models of transformers whose rules have been compared with ours; a version may lack some of them."""
 
+KEPT_IN_LAYERS = {
+    "chunk_gated_delta_rule": "torch_chunk_gated_delta_rule",
+    "recurrent_gated_delta_rule": "torch_recurrent_gated_delta_rule",
+}
+"""Attributes in which layers keep a rule before transformers 5.15, and the global it was."""
+
 _originals: dict[str, dict[str, Function]] = {}
 """The functions that were replaced, by architecture and name."""
 
@@ -45,10 +55,12 @@ _users: Counter[str] = Counter()
 class Acceleration:
     """What `accelerate` replaced, until `undo` or the end of its `with` block."""
 
-    def __init__(self, layers: dict[str, int | None]) -> None:
+    def __init__(self, layers: dict[str, int | None], models: Iterable[nn.Module] = ()) -> None:
         self.layers, self._active = layers, True
         for name in layers:
             _replace(name)
+        for model in models:
+            _replace_in_layers(model)
 
     def undo(self) -> None:
         """Put the functions of transformers back, unless another acceleration still uses the replacements."""
@@ -81,15 +93,15 @@ class Accelerate:
         As a context manager it undoes itself. A ValueError lists what is possible if a target has nothing to replace.
         """
         if not targets:
-            raise ValueError(f"accelerate: expected a model or a name; possible names: {', '.join(ARCHITECTURES)}")
+            raise ValueError(f"accelerate: expected a model or a name; possible names: {', '.join(_possible())}")
         layers: dict[str, int | None] = {}
         for target in targets:
             layers |= {_named(target): None} if isinstance(target, str) else _counted(target)
-        return Acceleration(layers)
+        return Acceleration(layers, [target for target in targets if isinstance(target, nn.Module)])
 
     def status(self, model: nn.Module | None = None) -> dict[str, bool]:
         """Whether each architecture, or each of a model, runs on the operator now."""
-        names = _installed() if model is None else _counted(model)
+        names = _possible() if model is None else _counted(model)
         return {name: name in _originals for name in names}
 
     def __repr__(self) -> str:
@@ -103,15 +115,23 @@ def _module_name(architecture: str) -> str:
     return f"transformers.models.{architecture}.modeling_{architecture}"
 
 
-def _installed() -> Iterator[str]:
-    return (name for name in ARCHITECTURES if find_spec(f"transformers.models.{name}") is not None)
+def _possible() -> list[str]:
+    """The architectures of the table that this version of transformers has, with a rule in a function of its own."""
+    found = []
+    for name in ARCHITECTURES:
+        if find_spec(f"transformers.models.{name}") is None:
+            continue
+        module = find_spec(_module_name(name))
+        text = "" if module is None or module.origin is None else Path(module.origin).read_text(encoding="utf-8")
+        if any(f"def {rule}(" in text for rule in RULES):
+            found.append(name)
+    return found
 
 
 def _named(architecture: str) -> str:
-    if architecture not in _installed():
-        raise ValueError(f"accelerate: unknown architecture {architecture!r}; possible: {', '.join(_installed())}")
-    if not RULES & vars(import_module(_module_name(architecture))).keys():
-        raise ValueError(f"accelerate: this version of transformers keeps the rule of {architecture} in its layers")
+    if architecture not in (possible := _possible()):
+        raise ValueError(f"accelerate: unknown architecture {architecture!r}; possible: {', '.join(possible)}")
+    import_module(_module_name(architecture))
     return architecture
 
 
@@ -119,18 +139,21 @@ def _counted(model: nn.Module) -> dict[str, int | None]:
     """How many layers of each known architecture a model has that call a rule."""
     if not isinstance(model, nn.Module):
         raise TypeError(f"accelerate: expected a model or the name of an architecture, got {type(model).__name__}")
-    known = {_module_name(name): name for name in ARCHITECTURES}
     found: Counter[str] = Counter()
-    for module in model.modules():
-        architecture = known.get(type(module).__module__)
-        if architecture is not None and RULES & _names_in(type(module)):
+    for layer, architecture in _known_layers(model):
+        if RULES & _names_in(type(layer)) or KEPT_IN_LAYERS.keys() & vars(layer).keys():
             found[architecture] += 1
     if not found:
         raise ValueError(
             f"accelerate: {type(model).__name__} has no layer with a rule that could be replaced; "
-            f"possible: models of {', '.join(_installed())}"
+            f"possible: models of {', '.join(_possible())}"
         )
     return dict(found)
+
+
+def _known_layers(model: nn.Module) -> Iterator[tuple[nn.Module, str]]:
+    known = {_module_name(name): name for name in ARCHITECTURES}
+    return ((layer, known[type(layer).__module__]) for layer in model.modules() if type(layer).__module__ in known)
 
 
 def _names_in(layer: type[nn.Module]) -> set[str]:
@@ -148,7 +171,25 @@ def _replace(architecture: str) -> None:
     module = _modelling(architecture)
     _originals[architecture] = {name: vars(module)[name] for name in REPLACEMENTS if name in vars(module)}
     for name, original in _originals[architecture].items():
-        setattr(module, name, REPLACEMENTS[name](original))
+        setattr(module, name, _while_accelerated(architecture, REPLACEMENTS[name](original), original))
+
+
+def _while_accelerated(architecture: str, replacement: Function, original: Function) -> Function:
+    """The replacement until it is undone, then the original: a layer may have kept it."""
+
+    @wraps(original)
+    def function(*given: Any, **named: Any) -> Any:
+        return (replacement if architecture in _originals else original)(*given, **named)
+
+    return function
+
+
+def _replace_in_layers(model: nn.Module) -> None:
+    """Let layers that keep the functions of the modelling file keep those that stand there now."""
+    for layer, architecture in _known_layers(model):
+        for attribute, name in KEPT_IN_LAYERS.items():
+            if vars(layer).get(attribute) is _originals.get(architecture, {}).get(name, layer):
+                setattr(layer, attribute, vars(_modelling(architecture))[name])
 
 
 def _restore(architecture: str) -> None:

@@ -18,7 +18,7 @@ from fastweights.experiments.language_models.saved import load_language_model, v
 from fastweights.experiments.options import EvaluateOptions
 from tiny_language_model import train_options, write_book
 
-TOKENS = ["words", "characters", "bpe"]
+TOKENS = ["words", *(pytest.param(name, marks=pytest.mark.slow) for name in ("characters", "bpe"))]
 
 
 @pytest.fixture(scope="module", params=TOKENS)
