@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from babi_files import write_task
 from command import run
 from fastweights.experiments.families import codec
 from fastweights.experiments.records import load
@@ -35,6 +36,20 @@ def test_a_run_leaves_a_record_and_is_not_repeated(tmp_path: Path, capsys: pytes
     (found,) = load(results)
     task = task_of(found)
     assert (task.num_keys, task.key_dim, found.training.steps, task.setting) == (6, 8, 40, "overwriting")
+
+
+def test_a_folder_of_data_goes_to_the_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_task(tmp_path / "babi", 1, 11)
+    small = ["training.steps=2", "training.batch_size=4", "model.model_dim=16"]
+    changes = [argument for change in small for argument in ("--set", change)]
+    arguments = ["run", "questions", *changes, "--results", str(tmp_path / "results"), "--data"]
+    code, output, _ = run([*arguments, str(tmp_path / "babi")], capsys)
+    assert code == 0
+    assert "qa1-10000-delta-l2-seed1: best loss" in output
+    (tmp_path / "babi" / "qa1_small_train.txt").write_text("1 Mary moved.\ngarbage\n")
+    code, _, error = run([*arguments, str(tmp_path / "babi"), "--set", "training.seed=2"], capsys)
+    assert (code, error.count("\n")) == (1, 1)
+    assert "qa1_small_train.txt: line 2 is damaged; expected `ID text`, got 'garbage'" in error
 
 
 def test_options_describe_a_run() -> None:

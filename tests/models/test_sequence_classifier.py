@@ -41,6 +41,7 @@ def test_what_an_attention_sees_of_a_step_holds_the_steps_before() -> None:
     weight = layer.convolution.weight
     assert_close(weight[:, -1], torch.ones(4))
     assert weight[:, :-1].abs().max() < 1
+    assert ConvolvedAttention(Kept(), 4, 3, starts_alone=False).convolution.weight.abs().max() < 3**-0.5
     x = torch.randn(2, 5, 4)
     before = torch.cat([torch.zeros(2, 2, 4), x], dim=1)
     expected = silu(sum(weight[:, i] * before[:, i : i + 5] for i in range(3)))  # type: ignore[arg-type]

@@ -40,6 +40,12 @@ def found(records: Records, wanted: Iterable[tuple[Key, Run]]) -> AccuracyScores
     return AccuracyScores(runs)
 
 
+def seeds_missing(scores: AccuracyScores, keys: Iterable[Key], wanted: int = 3) -> str:
+    """A remark for evidence that rests on fewer seeds than it should; empty if all are there."""
+    fewest = min(len(scores.runs.get(key, ())) for key in keys)
+    return "" if fewest >= wanted else f" ({fewest} of {wanted} seeds so far)"
+
+
 def percent(values: tuple[float, ...]) -> str:
     """The mean in per cent, and its standard deviation if there are several seeds."""
     if not values:

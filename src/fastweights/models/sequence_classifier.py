@@ -28,6 +28,8 @@ class SequenceClassifierConfig:
     num_layers: int = 2
     feed_forward_dim: int = 128
     convolution: int | None = 3
+    starts_alone: bool = True
+    """Whether at first a step is little more than itself; otherwise all steps of the convolution count alike."""
 
     def __post_init__(self) -> None:
         for name in ("model_dim", "num_heads", "num_layers", "feed_forward_dim"):
@@ -61,12 +63,12 @@ class ConvolvedAttention(nn.Module):
 
     attention: Attention
 
-    def __init__(self, attention: nn.Module, model_dim: int, width: int) -> None:
+    def __init__(self, attention: nn.Module, model_dim: int, width: int, starts_alone: bool = True) -> None:
         super().__init__()
         self.convolution = CausalConvolution(model_dim, width, bias=False)
-        # At first a step is little more than itself: where nothing has to be joined, nothing has to be taken apart.
-        with torch.no_grad():
-            self.convolution.weight.normal_(std=0.1)[:, -1] = 1.0
+        if starts_alone:  # where nothing has to be joined, nothing has to be taken apart
+            with torch.no_grad():
+                self.convolution.weight.normal_(std=0.1)[:, -1] = 1.0
         self.attention = attention  # type: ignore[assignment]
 
     def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
@@ -106,6 +108,6 @@ class PictureEmbedding(nn.Module):
 def _block(config: SequenceClassifierConfig) -> Block:
     attention = config.attention.build(config.model_dim, config.num_heads)
     if config.convolution is not None:
-        attention = ConvolvedAttention(attention, config.model_dim, config.convolution)
+        attention = ConvolvedAttention(attention, config.model_dim, config.convolution, config.starts_alone)
     feed_forward = FeedForward(config.model_dim, config.feed_forward_dim)
     return Block(config.model_dim, attention, feed_forward, pre_norm=True)

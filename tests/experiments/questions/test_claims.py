@@ -34,6 +34,11 @@ def test_one_task_that_is_not_solved_is_told() -> None:
     assert "qa6 50.0 ± 0.0" in REVIEW[0].judge(ours(found)).evidence
 
 
+def test_a_task_that_is_missing_leaves_claims_open() -> None:
+    found = {run: each for run, each in records_of(as_expected).items() if not run.preset.startswith("qa6-10000")}
+    assert verdicts(found) == ["not run yet", "not run yet", "holds"]
+
+
 def test_without_runs_nothing_is_decided() -> None:
     assert verdicts({}) == ["not run yet"] * 3
     assert [claim.judge(ours({})).verdict for claim in REVIEW] == ["not run yet"] * 3

@@ -63,6 +63,17 @@ def test_without_runs_nothing_is_decided(claim: object) -> None:
     assert {c.judge(ours({})).verdict for c in LATER_WORK if c is claim} == {"not run yet"}
 
 
+def test_a_model_that_is_missing_leaves_a_claim_open_and_a_missing_seed_is_told() -> None:
+    records = records_of(as_expected)
+    without = {run: found for run, found in records.items() if run.preset != "rebinding-64-delta"}
+    name = "overwriting in context separates the rules"
+    assert verdicts(without)[name].verdict == "not run yet"
+    first = {run: found for run, found in records.items() if run.training.seed == 1}
+    assert verdicts(first)[name].verdict == "holds"
+    assert verdicts(first)[name].evidence.endswith("(1 of 3 seeds so far)")
+    assert "so far" not in verdicts(records)[name].evidence
+
+
 def test_one_seed_that_fails_is_enough() -> None:
     records = dict(records_of(as_expected))
     failing = next(run for key, run in state_runs() if key == ("parity", "signed-delta-2") and run.training.seed == 2)

@@ -6,7 +6,7 @@ from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.experiments.images.grid import errors_of, memories, scores
 from fastweights.experiments.images.image_memory import LENGTHS
 from fastweights.experiments.records import Records
-from fastweights.experiments.scores import AccuracyScores, percent
+from fastweights.experiments.scores import AccuracyScores, percent, seeds_missing
 from fastweights.files import Json
 from fastweights.runs.display import number
 
@@ -71,7 +71,10 @@ def judge_labels(found: PictureScores) -> Finding:
         if values:
             held.append(min(values) > max(base))
             evidence.append(f"{model} {percent(values)}")
-    return decide(held, ", ".join(evidence))
+    if len(held) < len(LANDING):
+        return NOT_RUN
+    few = seeds_missing(found.labels, [(model,) for model in ("delta", *LANDING)])
+    return decide(held, ", ".join(evidence) + few)
 
 
 REVIEW: tuple[Claim[PictureScores], ...] = (

@@ -109,7 +109,7 @@ def draw_points(
         means = [answers.mean((examples, str(task), model), "test") for task in tasks]
         points = [(place + shift, 100 * mean) for place, mean in enumerate(means) if mean is not None]
         if points:
-            style = CONTENDER_SERIES[model].ours() | {"linestyle": "none", "markersize": 6.5}
+            style = CONTENDER_SERIES[model].ours() | {"linestyle": "none", "markersize": 7.5}
             axes.plot(*zip(*points, strict=True), **style)
     axes.axhline(100 * SOLVED, color=GREY, linestyle=":", linewidth=1.2, zorder=1)
     axes.set_xticks(range(len(tasks)), [f"qa{task}" for task in tasks], fontsize=8.5, rotation=45)

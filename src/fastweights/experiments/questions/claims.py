@@ -5,7 +5,7 @@ from collections.abc import Callable
 from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.experiments.questions.grid import DECIDING_MODELS, DECIDING_TASKS, SOLVED, scores
 from fastweights.experiments.records import Records
-from fastweights.experiments.scores import AccuracyScores, percent
+from fastweights.experiments.scores import AccuracyScores, percent, seeds_missing
 
 SAME = 0.02
 """Two models whose accuracies are this close count as equally good where nothing changes."""
@@ -19,7 +19,7 @@ def ours(records: Records) -> AccuracyScores:
 def judge_solved(answers: AccuracyScores) -> Finding:
     """For every task the best model of the delta family by its mean over seeds."""
     held: list[bool] = []
-    evidence = []
+    evidence, judged = [], []
     for task in DECIDING_TASKS:
         means = {
             model: mean
@@ -29,8 +29,11 @@ def judge_solved(answers: AccuracyScores) -> Finding:
         if means:
             best = max(means, key=means.__getitem__)
             held.append(means[best] > SOLVED)
+            judged.append(("10000", str(task), best))
             evidence.append(f"qa{task} {percent(answers.of(('10000', str(task), best), 'test'))} ({best})")
-    return decide(held, "; ".join(evidence))
+    if len(judged) < len(DECIDING_TASKS):
+        return NOT_RUN
+    return decide(held, "; ".join(evidence) + seeds_missing(answers, judged))
 
 
 def ahead_of_sum(model: str, tasks: tuple[int, ...]) -> Callable[[AccuracyScores], Finding]:
@@ -45,7 +48,7 @@ def ahead_of_sum(model: str, tasks: tuple[int, ...]) -> Callable[[AccuracyScores
             if mine is not None and other is not None:
                 held.append(mine > other)
                 evidence.append(f"qa{task} {mine:.1%} against {other:.1%}")
-        return decide(held, "; ".join(evidence)) if held else NOT_RUN
+        return decide(held, "; ".join(evidence)) if len(held) == len(tasks) else NOT_RUN
 
     return judge
 

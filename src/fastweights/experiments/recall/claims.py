@@ -7,7 +7,7 @@ from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.experiments.contenders import DELTA_FAMILY
 from fastweights.experiments.recall.grids import DECIDING_BINDINGS, LONGEST, binding_scores, state_scores
 from fastweights.experiments.records import Records
-from fastweights.experiments.scores import AccuracyScores, percent
+from fastweights.experiments.scores import AccuracyScores, percent, seeds_missing
 
 RIGHT, NEAR_CHANCE = 0.99, 0.05
 MARGIN = 0.2
@@ -41,7 +41,8 @@ def tracked(problem: str, model: str, failing: str, chance: float) -> Callable[[
         held = [min(values) >= RIGHT for values in right]
         held += [max(values) <= chance + NEAR_CHANCE for values in wrong]
         words = (f"{name} {', '.join(map(percent, values))}" for name, values in ((model, right), (failing, wrong)))
-        return decide(held, f"2nd to {LONGEST}th length of a word: {'; '.join(words)}")
+        few = seeds_missing(found, [(problem, model), (problem, failing)])
+        return decide(held, f"2nd to {LONGEST}th length of a word: {'; '.join(words)}{few}")
 
     return judge
 
@@ -50,18 +51,23 @@ def judge_overwriting(scores: RecallScores) -> Finding:
     found, problem = scores.bindings, "rebinding-64"
     base = found.mean((problem, "sum"), "x1")
     family = {model: mean for model in DELTA_FAMILY if (mean := found.mean((problem, model), "x1")) is not None}
-    if base is None or not family:
+    needed = DECIDING_BINDINGS[problem][1:]
+    if base is None or not set(needed) <= family.keys():
         return NOT_RUN
-    deciding = [family[model] - base >= MARGIN for model in DECIDING_BINDINGS[problem] if model in family]
+    deciding = [family[model] - base >= MARGIN for model in needed]
     shown = ", ".join(f"{model} {percent(found.of((problem, model), 'x1'))}" for model in family)
-    return decide(deciding, f"sum {percent(found.of((problem, 'sum'), 'x1'))}; {shown}")
+    few = seeds_missing(found, [(problem, model) for model in DECIDING_BINDINGS[problem]])
+    return decide(deciding, f"sum {percent(found.of((problem, 'sum'), 'x1'))}; {shown}{few}")
 
 
 def judge_rebinding(scores: RecallScores) -> Finding:
     found = scores.bindings
     models = ("delta", "nlms", "delta-l2", "delta-centred")
     means = {model: mean for model in models if (mean := found.mean(("rebinding", model), "x4")) is not None}
+    if len(means) < len(models):
+        return NOT_RUN
     shown = ", ".join(f"{model} {percent(found.of(('rebinding', model), 'x4'))}" for model in means)
+    shown += seeds_missing(found, [("rebinding", model) for model in models])
     return decide([mean >= RIGHT for mean in means.values()], shown)
 
 
@@ -73,6 +79,7 @@ def judge_attention(scores: RecallScores) -> Finding:
         return NOT_RUN
     total, attention, delta = (mean for mean in means if mean is not None)
     shown = ", ".join(f"{name} {percent(found.of(('rebinding', name), 'x4'))}" for name in names)
+    shown += seeds_missing(found, [("rebinding", name) for name in names])
     return decide([delta - attention > attention - total], shown)
 
 

@@ -1,6 +1,7 @@
 """The runs of recall and state tracking by name: a problem, and a model of `contenders.py`."""
 
 from collections.abc import Callable
+from typing import Any
 
 from fastweights.config import unknown
 from fastweights.data.bindings import Bindings
@@ -24,8 +25,8 @@ def _states(group: str, letters: Letters = "all") -> Callable[[AttentionConfig],
     )
 
 
-def _bindings(problem: Bindings, num_heads: int = 4) -> Callable[[AttentionConfig], RecallConfig]:
-    return lambda attention: RecallConfig(problem, SequenceClassifierConfig(attention, num_heads=num_heads))
+def _bindings(problem: Bindings, **model: Any) -> Callable[[AttentionConfig], RecallConfig]:
+    return lambda attention: RecallConfig(problem, SequenceClassifierConfig(attention, **model))
 
 
 PROBLEMS: dict[str, Callable[[AttentionConfig], RecallConfig]] = {
@@ -35,10 +36,14 @@ PROBLEMS: dict[str, Callable[[AttentionConfig], RecallConfig]] = {
     "words-s5-swaps": _states("s5", "swaps"),
     "words-s5-cycles": _states("s5", "cycles"),
     "rebinding": _bindings(Bindings()),
-    "rebinding-64": _bindings(Bindings(64, 8, 128), num_heads=2),
-    "recall-64": _bindings(Bindings(64, 8, 128, rebinding=False), num_heads=2),
+    "rebinding-64": _bindings(Bindings(64, 8, 128), num_heads=2, starts_alone=False),
+    "recall-64": _bindings(Bindings(64, 8, 128, rebinding=False), num_heads=2, starts_alone=False),
 }
-"""The task of a problem for an attention. Heads of 32 have 64 features with DPFP-1: room for 64 variables."""
+"""The task of a problem for an attention. Heads of 32 have 64 features with DPFP-1: room for 64 variables.
+
+Every value has to be joined with the variable before it; with 64 variables a convolution that starts with each step
+alone does not find that out within 500 steps.
+"""
 
 TRAINING = {"rebinding": (600, 32), "rebinding-64": (500, 16), "recall-64": (500, 16)}
 """Steps and sequences per step. With too few steps the learning rate is gone before all have arrived."""

@@ -57,10 +57,10 @@ def drawing(scores: AccuracyScores) -> Drawing:
     """Two panels by the number of rebindings, and one with all of 64 variables."""
 
     def fill(figure: Figure) -> None:
-        left, middle, right = figure.subplots(1, 3, width_ratios=(1.1, 1.0, 0.9))
+        left, middle, right = figure.subplots(1, 3, width_ratios=(1.2, 0.8, 0.9))
         draw_groups(left, "rebinding", "x4", range(OFTEN + 1), scores)
         left.set(title="8 variables, 4 × trained length", ylabel="right answers (%)")
-        draw_groups(middle, "rebinding-64", "x1", range(4), scores)
+        draw_groups(middle, "rebinding-64", "x1", range(3), scores)
         middle.set(title="64 variables")
         draw_bars(right, scores)
         handles, labels = left.get_legend_handles_labels()
@@ -91,14 +91,16 @@ def draw_groups(axes: Axes, problem: str, test: str, groups: range, scores: Accu
 
 def draw_bars(axes: Axes, scores: AccuracyScores) -> None:
     """For each model two bars: 64 variables that are never rebound, and that are."""
-    for place, model in enumerate(reversed(ALL)):
+    models = BINDINGS["rebinding-64"][::-1]
+    for place, model in enumerate(models):
         colour = CONTENDER_SERIES[model].colour
         for problem, shift, face in (("recall-64", 0.2, "none"), ("rebinding-64", -0.2, colour)):
             mean = scores.mean((problem, model), "x1")
             if mean is not None:
                 axes.barh(place + shift, 100 * mean, height=0.36, color=face, edgecolor=colour, linewidth=1.2)
     axes.axvline(12.5, color=GREY, linestyle=":", linewidth=1.2)
-    names = [CONTENDER_SERIES[model].label.replace(" (the paper's)", "") for model in reversed(ALL)]
-    axes.set_yticks(range(len(ALL)), names, fontsize=8)
-    axes.set(title="64 variables", xlabel="right answers (%)", xlim=(0, 104))
+    names = [CONTENDER_SERIES[model].label.replace(" (the paper's)", "").replace(", ", ",\n") for model in models]
+    axes.set_yticks(range(len(models)), names, fontsize=8.5)
+    axes.set(title="64 variables, all questions", xlabel="right answers (%)", xlim=(0, 104))
+    axes.set_ylim(-0.6, len(models) - 0.4)
     axes.grid(visible=False, axis="y")
