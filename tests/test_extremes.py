@@ -97,7 +97,8 @@ def test_a_row_that_is_not_finite_stays_alone(choice: Combination) -> None:
         x = torch.cat([torch.full((1, STEPS, KEY_DIM), value), ordinary, ordinary]).requires_grad_()
         y, after = layer(x)
         (gradient,) = torch.autograd.grad(y[1:].sum(), x)
-        assert torch.equal(y[1], y[2]), name
+        # Not to the last bit: torch's exp, which decays are made with, rounds by the place of a number in memory.
+        torch.testing.assert_close(y[1], y[2], rtol=1e-6, atol=1e-7)
         torch.testing.assert_close(y[1:2], expected, rtol=1e-6, atol=1e-7)
         torch.testing.assert_close(after.weights[1:2], state.weights, rtol=1e-6, atol=1e-7)
         assert gradient[1:].isfinite().all(), name
@@ -135,7 +136,7 @@ def test_a_one_hot_key_has_no_features_under_dpfp() -> None:
 
 
 def test_an_overflow_names_the_sequences_and_what_to_do() -> None:
-    layer = named("DeltaRule(negative=False)-Identity()-NoNormalisation-attention=none")
+    layer = named("DeltaRule(negative=False, beta_bias=None)-Identity()-NoNormalisation-attention=none")
     x = 0.5 * torch.randn(3, 40, KEY_DIM)
     x[1] = 100
     x[2] = math.nan

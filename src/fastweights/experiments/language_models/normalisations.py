@@ -23,7 +23,7 @@ TEXT = (
 ARGUMENTS = " --jobs 2"
 SEEDS = (1111, 1, 2)
 """The first is that of the other tables."""
-MAPS = {"ELU+1": "linear", "DPFP-1": "dpfp"}
+SHOWN_MAPS = {"ELU+1": "linear", "DPFP-1": "dpfp"}
 WAYS = {"sum (the paper)": "delta", "L2": "delta-l2", "centred L2": "delta-centred", "sum, NLMS step": "delta-step"}
 """What a way to write is called, and the part of a preset's name that stands for it."""
 CARRIED = ("", "-carried")
@@ -36,7 +36,7 @@ def names() -> list[str]:
     """The models without their size."""
     return [
         f"{feature_map}-{way}-nopos{carried}"
-        for feature_map in MAPS.values()
+        for feature_map in SHOWN_MAPS.values()
         for way in WAYS.values()
         for carried in CARRIED
     ]
@@ -80,7 +80,7 @@ def tables(records: Records) -> tuple[Table, ...]:
     """Perplexities by map and way to write."""
     found = by_seed(records)
     rows = []
-    for feature_map, map_name in MAPS.items():
+    for feature_map, map_name in SHOWN_MAPS.items():
         for way, way_name in WAYS.items():
             truncated, carried = (found.get(f"{map_name}-{way_name}-nopos{end}", ()) for end in CARRIED)
             cells = [
