@@ -11,11 +11,14 @@ import pytest
 from fastweights.config import ConfigCodec
 from fastweights.experiments import language_models, shown_modules
 from fastweights.experiments.families import codec, shown_module
+from fastweights.experiments.images.config import ImagesConfig
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.perplexities import PAPER, perplexities
 from fastweights.experiments.language_models.presets import PRESETS, for_text
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.paper import other_runs
+from fastweights.experiments.questions.config import QuestionsConfig
+from fastweights.experiments.recall.config import RecallConfig
 from fastweights.experiments.records import Coverage, load, missing
 from fastweights.experiments.retrieval.config import RetrievalConfig
 from fastweights.experiments.retrieval.presets import preset
@@ -103,6 +106,21 @@ class WiderRetrieval(RetrievalConfig):
 
 
 @dataclass(frozen=True)
+class WiderRecall(RecallConfig):
+    added: int = 3
+
+
+@dataclass(frozen=True)
+class WiderQuestions(QuestionsConfig):
+    added: int = 3
+
+
+@dataclass(frozen=True)
+class WiderImages(ImagesConfig):
+    added: int = 3
+
+
+@dataclass(frozen=True)
 class WiderLanguageModelling(LanguageModellingConfig):
     added: str = "new"
 
@@ -128,6 +146,9 @@ def test_a_field_that_is_added_with_a_default_orphans_no_record(found: dict[Run,
         "retrieval": WiderRetrieval,
         "translation": WiderTranslation,
         "language-model": WiderLanguageModelling,
+        "recall": WiderRecall,
+        "questions": WiderQuestions,
+        "images": WiderImages,
     }
     later = RunCodec(ConfigCodec({**today.registries, TaskConfig: wider}, today.constants))
     for run, each in found.items():

@@ -71,8 +71,8 @@ def drawing(scores: AccuracyScores) -> Drawing:
         draw(11.5, 5.4, fill),
         "Right answers by how often the variable had been rebound, and with 64 variables that are never rebound "
         "(open) or are (filled). Dotted: guessing. Lines and bars are means over seeds.",
-        "The delta rule answers alike however often a variable was rebound; the sum rule, softmax attention and the "
-        "attention-normalised delta rule get worse with every rebinding.",
+        "The delta rule with L2 answers alike however often a variable was rebound; the sum rule, softmax attention "
+        "and the attention-normalised delta rule get worse with every rebinding.",
     )
 
 
