@@ -27,7 +27,6 @@ from fastweights.update_rules import (
     Decay,
     DecayedSumRule,
     DeltaProductRule,
-    DeltaRule,
     FastWeightMemoryRule,
     GatedLinearDecay,
     LinearRule,
@@ -45,7 +44,6 @@ MORE: tuple[FeatureMap | UpdateRule, ...] = (
     FastWeightMemoryRule(layer_norm=False),
     ProgrammerRule(activation="identity"),
     ProgrammerRule(activation="relu"),
-    DeltaRule(negative=True, beta_bias=-1.0),
     DeltaProductRule(3, gated=True),
     DecayedSumRule(GatedLinearDecay()),
 )

@@ -26,6 +26,7 @@ def test_every_model_agrees_and_is_timed() -> None:
     assert all(float(cell) >= 0 for row in table.rows for cell in row[4:])
 
 
+@pytest.mark.slow
 def test_only_softmax_keeps_more_of_a_longer_document() -> None:
     measured = TranslationDecodingMeasurement(torch.get_num_threads(), 1, (3, 6), FEW).run()
     sizes = {name: {part["bytes"] for part in parts.values()} for name, parts in measured["document"].items()}

@@ -78,7 +78,7 @@ def test_a_signal_ends_with_its_exit_code_and_the_run_goes_on(
         ({"preset": "cpu-liner-delta"}, "preset: unknown name 'cpu-liner-delta'"),
         ({"set": ("training.stepz=3",)}, "unknown field 'stepz' .did you mean 'steps'"),
         ({"set": ("training.steps",)}, "set: expected FIELD=VALUE"),
-        ({"set": ("training.steps=0",)}, "steps: expected at least 1"),
+        ({"set": ("training.steps=-1",)}, "steps: expected at least 0"),
         ({"set": ("training.batch_size=100000",)}, "cannot fill 100000 columns"),
         ({"set": (*TINY, "model.num_heads=3")}, "num_heads: expected a positive divisor"),
         ({"set": (*TINY, "model.cutoffs=[9,4]")}, "cutoffs: expected increasing numbers"),

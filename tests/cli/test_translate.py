@@ -83,6 +83,7 @@ def test_mistakes_are_one_line(run: Path, tmp_path: Path, monkeypatch: pytest.Mo
         translate(TranslateOptions(run, beam=1))
 
 
+@pytest.mark.slow
 def test_a_very_long_line_is_translated(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "long.en").write_text("dog " * 100 + "\na cat\n")
     translate(TranslateOptions(run, str(tmp_path / "long.en"), beam=1))

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +11,11 @@ import pytest
 from fastweights.config import ConfigCodec
 from fastweights.experiments import language_models, shown_modules
 from fastweights.experiments.families import codec, shown_module
-from fastweights.experiments.images.config import ImagesConfig
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.perplexities import PAPER, perplexities
 from fastweights.experiments.language_models.presets import PRESETS, for_text
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.paper import other_runs
-from fastweights.experiments.questions.config import QuestionsConfig
-from fastweights.experiments.recall.config import RecallConfig
 from fastweights.experiments.records import Coverage, load, missing
 from fastweights.experiments.retrieval.config import RetrievalConfig
 from fastweights.experiments.retrieval.presets import preset
@@ -102,26 +99,6 @@ def test_records_written_anew_are_of_the_same_runs(found: dict[Run, Record], tmp
 
 
 @dataclass(frozen=True)
-class WiderRetrieval(RetrievalConfig):
-    added: int = 3
-
-
-@dataclass(frozen=True)
-class WiderRecall(RecallConfig):
-    added: int = 3
-
-
-@dataclass(frozen=True)
-class WiderQuestions(QuestionsConfig):
-    added: int = 3
-
-
-@dataclass(frozen=True)
-class WiderImages(ImagesConfig):
-    added: int = 3
-
-
-@dataclass(frozen=True)
 class WiderLanguageModelling(LanguageModellingConfig):
     added: str = "new"
 
@@ -143,14 +120,8 @@ class WiderStopping(Stopping):
 
 def test_a_field_that_is_added_with_a_default_orphans_no_record(found: dict[Run, Record]) -> None:
     today = codec().codec
-    wider = {
-        "retrieval": WiderRetrieval,
-        "translation": WiderTranslation,
-        "language-model": WiderLanguageModelling,
-        "recall": WiderRecall,
-        "questions": WiderQuestions,
-        "images": WiderImages,
-    }
+    known = {"translation": WiderTranslation, "language-model": WiderLanguageModelling}
+    wider = {name: known.get(name, wider_by_a_number(kind)) for name, kind in today.registries[TaskConfig].items()}
     later = RunCodec(ConfigCodec({**today.registries, TaskConfig: wider}, today.constants))
     for run, each in found.items():
         read = later.from_plain(each.config)
@@ -165,6 +136,10 @@ def test_a_field_that_is_added_with_a_default_orphans_no_record(found: dict[Run,
         assert later.name(described) == codec().name(run)
         assert read.task == described.task
         assert later.from_plain(codec().to_plain(run)).task == described.task
+
+
+def wider_by_a_number(kind: type) -> type:
+    return make_dataclass(f"Wider{kind.__name__}", [("added", int, 3)], bases=(kind,), frozen=True)
 
 
 def widened(value: Any, wider: type) -> Any:

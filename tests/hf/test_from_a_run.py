@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from fastweights import load_run
+from fastweights.cli.export import export
 from fastweights.cli.train import TrainOptions, train
 from fastweights.hf import FastWeightForCausalLM
 
@@ -37,6 +38,7 @@ def run(tmp_path: Path) -> Path:
 
 def test_what_the_documentation_shows_runs(run: Path, tmp_path: Path) -> None:
     (code,) = re.findall(r"```py\n(.*?)```", DOCUMENT.read_text(encoding="utf-8"), re.DOTALL)
+    export(run, tmp_path / "dpfp-hf")
     command = [sys.executable, "-W", "error", "-c", code]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -163,7 +163,7 @@ def test_changes_deep_inside_follow_each_other() -> None:
             "--set: unknown field 'num_keys'; possible: model, text, segment_length, carry_state, shuffle",
         ),
         (LM, "training.stepz=6", r"training: unknown field 'stepz' \(did you mean 'steps'\?\)"),
-        (LM, "training.steps=0", "steps: expected at least 1, got 0"),
+        (LM, "training.steps=-1", "steps: expected at least 0, got -1"),
         (LM, "training.steps", "--set: expected FIELD=VALUE"),
         (R, "num_keys=0", "0"),
         (R, "segment_length=8", "unknown field 'segment_length'"),

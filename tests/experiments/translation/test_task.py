@@ -65,6 +65,7 @@ def test_parts_of_different_length_average_to_the_whole(pairs: Path) -> None:
     torch.testing.assert_close(torch.stack(parts).mean(), whole, rtol=1e-10, atol=0)
 
 
+@pytest.mark.slow
 def test_the_record_holds_what_the_best_step_scores(pairs: Path, tmp_path: Path) -> None:
     run, task = prepared(pairs)
     record = carry_out(run, tmp_path / "results", task=task)

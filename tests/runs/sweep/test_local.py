@@ -112,7 +112,6 @@ def kill_something(process: "subprocess.Popen[str]", dice: random.Random) -> str
 @pytest.mark.parametrize(
     ("kills", "steps", "count"),
     [
-        (1, 200, 2),
         pytest.param(2, 200, 4, marks=pytest.mark.slow),
         pytest.param(20, 1000, 10, marks=pytest.mark.slow),
     ],
