@@ -9,7 +9,7 @@ from fastweights.experiments.translation.presets import PRESETS, with_pairs
 from fastweights.runs.record import Record, rounded
 from fastweights.training.run import Run
 
-CORPUS = "pairs en-de"
+CORPUS = "pairs en-de, 3,000 updates"
 REFERENCES = [f"ein Hund läuft über die grüne Wiese Nummer {number} ." for number in range(30)]
 
 

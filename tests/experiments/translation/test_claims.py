@@ -49,7 +49,7 @@ def test_the_rule_decides(name: str, models: dict[str, tuple[int, ...]], verdict
 
 def test_evidence_names_corpus_scores_and_chance() -> None:
     evidence = BY_NAME["DPFP is better than Linear"].judge(reached(dpfp2=(2, 2), linear=(9, 9))).evidence
-    assert evidence.startswith("pairs en-de: dpfp2 and linear: valid ")
+    assert evidence.startswith("pairs en-de, 3,000 updates: dpfp2 and linear: valid ")
     assert "p = 0.00" in evidence
     paper = BY_NAME["DPFP is better than Linear"].judge(PAPER).evidence
     assert paper == ("WMT14 en-de: dpfp2 and linear: valid 26.2 against 25.5 (+0.7); test 26.9 against 26.8 (+0.1)")

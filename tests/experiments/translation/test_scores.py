@@ -24,6 +24,16 @@ def test_changed_and_unmeasured_runs_are_left_out() -> None:
     assert scores({run_of("dpfp2", 1): record(3, measured=False)}).found == {}
 
 
+def test_runs_with_more_updates_stand_apart_whatever_they_were_called() -> None:
+    longer = run_of("standard", 1, "training.steps=8000", "model.dropout=0.2")
+    assert longer.preset == "translation-cpu-standard"
+    found = scores({longer: record(3), run_of("standard", 1): record(4)}).found
+    assert {corpus: list(models) for corpus, models in found.items()} == {
+        "pairs en-de, 8,000 updates": ["standard"],
+        CORPUS: ["standard"],
+    }
+
+
 def test_means_and_spread() -> None:
     assert shown((26.9,)) == "26.9"
     assert shown((26.0, 28.0)) == "27.0 ± 1.4"

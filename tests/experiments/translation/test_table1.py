@@ -6,7 +6,7 @@ import pytest
 
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.translation import table1
-from fastweights.experiments.translation.presets import is_unchanged
+from fastweights.experiments.translation.presets import preset_of
 from translation_records import CORPUS, record, run_of
 
 
@@ -14,7 +14,7 @@ def test_every_model_runs_with_three_seeds(pairs: Path) -> None:
     runs = table1.runs(ReproduceOptions(data=str(pairs)))
     assert len(set(runs)) == len(runs) == 27
     assert {run.training.seed for run in runs} == {1, 2, 3}
-    assert all(is_unchanged(run) for run in runs)
+    assert all(preset_of(run) == run.preset for run in runs)
     assert {run.preset.split("-")[1] for run in runs} == {"cpu"}
     assert {run.training.seed for run in table1.runs(ReproduceOptions(data=str(pairs), seeds=(7,)))} == {7}
 

@@ -8,7 +8,7 @@ from fastweights.data.translation_files import VALID
 from fastweights.evaluation.bootstrap import Comparison, Statistics, compare_statistics
 from fastweights.experiments.records import Records
 from fastweights.experiments.translation.config import TranslationConfig
-from fastweights.experiments.translation.presets import is_unchanged
+from fastweights.experiments.translation.presets import preset_of
 from fastweights.files import Json
 from fastweights.models.attention import FastWeightAttentionConfig
 from fastweights.training.run import Run
@@ -68,10 +68,8 @@ def scores(records: Records) -> Corpora:
     """What the models of the table reached, by corpus and by the name of the model without its size."""
     gathered: dict[str, dict[str, list[tuple[int, Json]]]] = {}
     for run, record in records.items():
-        if is_unchanged(run) and run.task.is_measured(record.result):
-            assert isinstance(run.task, TranslationConfig)
-            corpus = f"{run.task.corpus} {run.task.languages}"
-            results = gathered.setdefault(corpus, {}).setdefault(model_of(run), [])
+        if preset_of(run) is not None and run.task.is_measured(record.result):
+            results = gathered.setdefault(corpus_of(run), {}).setdefault(model_of(run), [])
             results.append((run.training.seed, record.result["scores"]))
     return Corpora(
         {
@@ -84,10 +82,18 @@ def scores(records: Records) -> Corpora:
     )
 
 
+def corpus_of(run: Run) -> str:
+    """What may stand in one column: the same pairs, and the same number of updates."""
+    assert isinstance(run.task, TranslationConfig)
+    return f"{run.task.corpus} {run.task.languages}, {run.training.steps:,} updates"
+
+
 def model_of(run: Run) -> str:
     """A model's name at every size: that of its preset, the Performer with its d_dot as a multiple of d_key."""
     assert isinstance(run.task, TranslationConfig)
-    name, config = run.preset.split("-", 2)[2], run.task.model
+    preset, config = preset_of(run), run.task.model
+    assert preset is not None
+    name = preset.split("-", 2)[2]
     if not name.startswith("performer"):
         return name
     attention, key_dim = config.encoder_attention, config.model_dim // config.num_heads
