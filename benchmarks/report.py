@@ -9,8 +9,7 @@ from benchmarks.figure import draw
 from benchmarks.record import SpeedRecord
 from benchmarks.tables import all_tables, decoding, headline, language_models, stacks
 from fastweights.files import write_whole
-from fastweights.reporting.report import fill_markers
-from fastweights.reporting.terminal import print_table
+from fastweights.reporting import fill_markers, print_table
 
 ROOT = Path(__file__).parents[1]
 RECORD = ROOT / "benchmarks" / "results" / "speed.json"

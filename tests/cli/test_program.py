@@ -76,18 +76,23 @@ def test_a_misspelled_option_gets_a_suggestion(capsys: pytest.CaptureFixture[str
     assert "--out PATH" in error
 
 
-def test_list_shows_every_component_with_its_place_in_the_paper(capsys: pytest.CaptureFixture[str]) -> None:
+def test_list_shows_every_component_with_its_place_in_the_paper(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     code, output, _ = run(["list"], capsys)
     assert code == 0
-    rows = {line.split()[0]: line for line in output.splitlines() if len(line.split()) > 2}
     classes = [*FEATURE_MAPS.items(), *UPDATE_RULES.items(), *NORMALISATIONS.items()]
     for name, component in classes:
         assert component.__name__ in output
         assert vars(component)["equations"] in output, name
-    assert re.search(r"DPFP\(nu=1\).*φ\(x\) = .*33-37", rows["dpfp"])
-    assert re.search(r"W ← W \+ β \(v - W k\) ⊗ k +20-25 +any backend", rows["delta"])
-    assert "step by step" in rows["programmer"]
-    assert "19, 26-28" in rows["attention"]
+    words = " ".join(output.split())
+    assert re.search(r" dpfp φ\(x\) = [^;]* DPFP\(nu=1\), Eq. 33-37 of the paper ", words)
+    assert re.search(r" delta W ← W \+ β \(v - W k\) ⊗ k DeltaRule\([^)]*\), Eq. 20-25 of the paper ", words)
+    assert "ProgrammerRule(activation='tanh'), Eq. 1-3 of the paper; runs step by step" in words
+    assert "Eq. 19, 26-28 of the paper" in words
+    assert "small or medium or cpu transformer, transformer-xl," in words
+    assert max(map(len, output.splitlines())) <= 80
 
 
 def test_doctor_says_what_is_there_and_what_is_taken(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from fastweights.experiments.contender_series import CONTENDER_SERIES
 from fastweights.experiments.contenders import CONTENDERS, DELTA_FAMILY, contender
 from fastweights.experiments.recall.grids import ALL
+from fastweights.experiments.series import CONTENDER_SERIES
 from fastweights.layers import FastWeightAttention
 
 

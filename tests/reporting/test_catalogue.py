@@ -25,10 +25,9 @@ class Example:
     equations: ClassVar[str] = "1, 2"
 
 
-def test_a_row_is_what_the_class_says_of_itself() -> None:
-    assert catalogue.row("example", Example) == (
+def test_an_entry_is_what_the_class_says_of_itself() -> None:
+    assert catalogue.entry("example", Example, "; slow") == (
         "example",
-        "Example(needed, kind='exp', part=Part(size=3))",
         "φ(x) = a x + b",
-        "1, 2",
+        "Example(needed, kind='exp', part=Part(size=3)), Eq. 1, 2 of the paper; slow",
     )

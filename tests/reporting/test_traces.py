@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from fastweights import FastWeightAttention, record
-from fastweights.reporting.traces import draw_traces, shade, short
+from fastweights.reporting.traces import draw_traces, layer_label, shade
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -29,8 +29,8 @@ def test_lines_are_what_was_recorded() -> None:
 
 
 def test_names_and_shades() -> None:
-    assert short("blocks.3.attention") == "layer 3"
-    assert short("decoder.2.cross.1") == "decoder.2.cross.1"
-    assert short("") == "the layer"
+    assert layer_label("blocks.3.attention") == "layer 3"
+    assert layer_label("decoder.2.cross.1") == "decoder.2.cross.1"
+    assert layer_label("") == "the layer"
     assert len({shade(number, 8) for number in range(8)}) == 8
     assert shade(0, 1) == shade(0, 5)

@@ -2,7 +2,7 @@
 
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting.report import Table
+from fastweights.reporting import Table
 from fastweights.runs.display import number
 from fastweights.training.run import Run
 from toy_family.presets import preset

@@ -56,5 +56,9 @@ class FitTask(Task[Points]):
         return Evaluation(loss, {"loss": loss})
 
     @override
+    def metric_names(self) -> tuple[str, ...]:
+        return ("loss",)
+
+    @override
     def units(self, step: int) -> int:
         return self.training.batch_size

@@ -302,6 +302,27 @@ def test_a_loss_that_is_not_finite_is_null_and_the_run_goes_on(tmp_path: Path, l
         assert [row["train_loss"] is None for row in evaluations] == [True, True, False, False, False, False]
 
 
+def test_losses_of_training_and_evaluation_are_two_columns(tmp_path: Path) -> None:
+    run = replace(LINE, training=replace(LINE.training, log_every=5))
+    record, _ = Execution(CODEC).record(run, run.task.open(run.training, None), tmp_path)
+    assert record is not None
+    assert record.curve["step"] == [step for step in range(5, 31, 5) for _ in "ab"]
+    for between, evaluation in (("train_loss", "loss"), ("learning_rate", "twice")):
+        assert [loss is None for loss in record.curve[between]] == [False, True] * 6
+        assert [loss is None for loss in record.curve[evaluation]] == [True, False] * 6
+
+
+def test_an_evaluation_that_cannot_be_made_leaves_every_number_empty(tmp_path: Path) -> None:
+    class Overflowing(LineTask):
+        def evaluate(self, model: torch.nn.Module, step: int, interrupted: Any) -> Evaluation:
+            raise FloatingPointError("the memory overflows")
+
+    run = replace(LINE, training=replace(LINE.training, steps=5))
+    Execution(CODEC, policy=CONTINUE).record(run, Overflowing(LineConfig(), run.training), tmp_path)
+    (row,) = rows(tmp_path)
+    assert {name: row[name] for name in ("loss", "twice")} == {"loss": None, "twice": None}
+
+
 def test_a_model_that_breaks_ends_in_valid_json(tmp_path: Path) -> None:
     class Broken(Breaking):
         bad = math.nan

@@ -53,7 +53,7 @@ def losses(path: Path, training: TrainingConfig, stop_at: int | None = None) -> 
             stopped = replace(trainer.hooks, interrupted=lambda: trainer.progress.step == stop_at)
             trainer.hooks = stopped
         trainer.run()
-        return [line["loss"] for line in directory.lines() if "learning_rate" in line]
+        return [line["train_loss"] for line in directory.lines() if "learning_rate" in line]
 
 
 def test_the_smallest_task_learns_and_resumes_to_the_same_bits(tmp_path: Path) -> None:

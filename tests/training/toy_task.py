@@ -52,6 +52,9 @@ class LineTask(Task[tuple[Tensor, Tensor]]):
             loss = float((model(x) - self.config.slope * x).square().mean())
         return Evaluation(loss, {"loss": loss, "twice": 2 * loss})
 
+    def metric_names(self) -> tuple[str, ...]:
+        return "loss", "twice"
+
     def units(self, step: int) -> int:
         return self.training.batch_size
 

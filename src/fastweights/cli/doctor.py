@@ -3,7 +3,7 @@
 
 def doctor() -> None:
     """Report what is installed, what the machine offers, which backends can run and which one is taken."""
-    from fastweights.reporting.terminal import print_table
+    from fastweights.reporting import print_table
     from fastweights.runs import environment
 
     here = environment.Environment.here()

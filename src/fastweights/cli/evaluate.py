@@ -5,15 +5,15 @@ import sys
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from tyro.conf import OmitArgPrefixes
+from tyro.conf import arg
 
 from fastweights.cli.results import set_threads
 from fastweights.experiments.options import EvaluateOptions
 
 
-def evaluate(options: OmitArgPrefixes[EvaluateOptions]) -> None:
+def evaluate(options: Annotated[EvaluateOptions, arg(name="")]) -> None:
     """Measure a trained model on a split of its data and keep the result in the folder of the run.
 
     Language models get a perplexity, translators BLEU and chrF.

@@ -3,12 +3,13 @@
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
 
 from tyro.conf import Positional
 
+from fastweights.experiments.options import Checkpoint
 
-def export(run: Positional[Path], out: Path, checkpoint: Literal["best", "newest"] = "best") -> None:
+
+def export(run: Positional[Path], out: Path, checkpoint: Checkpoint = "best") -> None:
     """Write a trained model as a Hugging Face folder with its tokenizer, for `from_pretrained` and `generate`.
 
     Args:

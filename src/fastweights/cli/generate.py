@@ -4,11 +4,12 @@ import sys
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
-from tyro.conf import OmitArgPrefixes, Positional
+from tyro.conf import Positional, arg
 
 from fastweights.cli.results import set_threads
+from fastweights.experiments.options import Checkpoint, Device, OptionalPath, Threads
 
 
 @dataclass(frozen=True)
@@ -18,23 +19,25 @@ class GenerateOptions:
     run: Positional[Path]
     """Folder of the run."""
     prompt: str = ""
-    prompt_file: Path | None = None
+    """The text to continue."""
+    prompt_file: OptionalPath = None
     """A file to read the prompt from; - for the standard input."""
     length: int = 200
     """Words, characters or byte pairs to write."""
     temperature: float = 1.0
     """0 takes the likeliest word every time."""
     top_k: int = 0
-    """Choose among so many words; 0 for all."""
+    """Choose among the likeliest words, this many; 0 for all."""
     top_p: float = 1.0
     """Choose among the likeliest words that together have this probability."""
     seed: int = 0
-    checkpoint: Literal["best", "newest"] = "best"
-    device: str = "auto"
-    threads: int | None = None
+    """Another seed gives another text."""
+    checkpoint: Checkpoint = "best"
+    device: Device = "auto"
+    threads: Threads = None
 
 
-def generate(options: OmitArgPrefixes[GenerateOptions]) -> None:
+def generate(options: Annotated[GenerateOptions, arg(name="")]) -> None:
     """Continue a text with a trained language model, token by token and in constant memory."""
     from fastweights.data.text.tokenizers import Words
     from fastweights.evaluation import sampling

@@ -6,19 +6,19 @@ from types import ModuleType
 def list_components() -> None:
     """List feature maps, update rules and normalisations with their equations in the paper, and what can be trained."""
     from fastweights.experiments.families import family_modules
-    from fastweights.reporting import catalogue
-    from fastweights.reporting.terminal import print_table
+    from fastweights.reporting import catalogue, print_entries
 
-    print_table("Feature maps", catalogue.COLUMNS, catalogue.feature_map_rows())
-    print_table("Update rules", (*catalogue.COLUMNS, "runs"), catalogue.update_rule_rows())
-    print_table("Normalisations", catalogue.COLUMNS, catalogue.normalisation_rows())
-    presets = [(size, models) for module in family_modules("presets") for size, models in by_size(module)]
-    print_table("Presets of `fastweights train`, SIZE-MODEL", ("size", "models"), presets)
+    print_entries("Feature maps", catalogue.feature_maps())
+    print_entries("Update rules", catalogue.update_rules())
+    print_entries("Normalisations", catalogue.normalisations())
+    presets = [entry for module in family_modules("presets") for entry in preset_entries(module)]
+    print_entries("Presets of `fastweights train --preset SIZE-MODEL`", presets)
 
 
-def by_size(module: ModuleType) -> list[tuple[str, str]]:
-    """The presets of a family: every size with its models."""
-    return [
-        (size, ", ".join(name.removeprefix(f"{size}-") for name in module.PRESETS if name.startswith(f"{size}-")))
-        for size in getattr(module, "SIZES", ())
-    ]
+def preset_entries(module: ModuleType) -> list[tuple[str, str]]:
+    """The presets of a family: sizes that have the same models, and these models."""
+    sizes: dict[str, list[str]] = {}
+    for size in getattr(module, "SIZES", ()):
+        models = [name.removeprefix(f"{size}-") for name in module.PRESETS if name.startswith(f"{size}-")]
+        sizes.setdefault(", ".join(models), []).append(size)
+    return [(" or ".join(names), models) for models, names in sizes.items()]

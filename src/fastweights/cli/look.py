@@ -1,24 +1,24 @@
 """`fastweights look`."""
 
 from pathlib import Path
-from typing import Literal
 
 from tyro.conf import Positional
 
 from fastweights.cli.results import set_threads
+from fastweights.experiments.options import Checkpoint, OptionalInt, OptionalPath, OptionalText, Threads
 
 
 def look(
     run: Positional[Path],
-    text: Path | None = None,
+    text: OptionalPath = None,
     split: str = "valid",
     limit: int = 4096,
-    window: int | None = None,
-    reach: int | None = None,
+    window: OptionalInt = None,
+    reach: OptionalInt = None,
     out: Path = Path("fastweights-look.html"),
-    checkpoint: Literal["best", "newest"] = "best",
-    data: str | None = None,
-    threads: int | None = None,
+    checkpoint: Checkpoint = "best",
+    data: OptionalText = None,
+    threads: Threads = None,
 ) -> None:
     """Show what the memories of a trained language model do over a text: one page, and a summary here.
 
@@ -26,7 +26,7 @@ def look(
         run: folder of a run, or one that `save_pretrained` of Hugging Face wrote.
         text: a text file of your own; by default a split of the data of the run.
         split: valid or test.
-        limit: read the first so many tokens.
+        limit: read this many tokens.
         window: position of the first token of the stretch that is shown in detail; the middle if absent.
         reach: tokens after which the memory is reset; by default it never is.
         out: the page to write.
@@ -38,7 +38,7 @@ def look(
     from fastweights.experiments.look.page import page_of, summary_table
     from fastweights.experiments.look.subject import open_subject
     from fastweights.files import write_whole
-    from fastweights.reporting.terminal import print_table
+    from fastweights.reporting import print_table
 
     set_threads(threads)
     if out.is_dir():

@@ -3,13 +3,14 @@
 from pathlib import Path
 
 from fastweights.cli.results import results_folder
+from fastweights.experiments.options import OptionalPath
 
 
 def report(
-    results: Path | None = None,
+    results: OptionalPath = None,
     out: Path = Path("fastweights-report"),
     update: tuple[Path, ...] = (),
-    figures: Path | None = None,
+    figures: OptionalPath = None,
 ) -> None:
     """Make one HTML file, and the figures as PNG and SVG, from records.
 

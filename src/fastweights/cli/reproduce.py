@@ -1,14 +1,16 @@
 """`fastweights reproduce`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from tyro.conf import OmitArgPrefixes, Positional
+from tyro.conf import Positional, arg
 from tyro.extras import literal_type_from_choices
 
 from fastweights.cli.results import results_folder, set_threads
 from fastweights.experiments import shown_modules
-from fastweights.experiments.options import ReproduceOptions
+from fastweights.experiments.options import OptionalPath, ReproduceOptions
+
+NAMES = ", ".join(shown_modules())
 
 if TYPE_CHECKING:
     from fastweights.training.run import Run
@@ -19,9 +21,12 @@ else:
 
 
 def reproduce(
-    what: Positional[tuple[Shown, ...]],
-    options: OmitArgPrefixes[ReproduceOptions],
-    results: Path | None = None,
+    what: Annotated[
+        Positional[tuple[Shown, ...]],
+        arg(metavar="NAME …", help=f"Figures and tables: {NAMES}.", help_behavior_hint=""),
+    ],
+    options: Annotated[ReproduceOptions, arg(name="")],
+    results: OptionalPath = None,
 ) -> None:
     """Run what figures and tables of the paper need and make the report. Run the same command again to resume.
 
@@ -31,10 +36,10 @@ def reproduce(
         results: folder for the records; results/ in the repository, fastweights-results/ elsewhere.
     """
     if not what:
-        raise ValueError(f"figures: name at least one of {', '.join(shown_modules())}")
+        raise ValueError(f"figures: name at least one of {NAMES}")
     from fastweights.experiments.paper import paper_report, section
     from fastweights.experiments.records import load
-    from fastweights.reporting.terminal import print_table
+    from fastweights.reporting import print_table
     from fastweights.runs.record import check_results_folder
 
     results = results_folder(results)

@@ -1,6 +1,5 @@
 """`fastweights run`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from tyro.conf import Positional, UseAppendAction, arg
@@ -8,6 +7,7 @@ from tyro.extras import literal_type_from_choices
 
 from fastweights.cli.results import results_folder
 from fastweights.experiments import runnable
+from fastweights.experiments.options import OptionalPath, OptionalText
 
 if TYPE_CHECKING:
     Runnable = str
@@ -17,11 +17,11 @@ else:
 
 def run(
     setting: Positional[Runnable],
-    model: str | None = None,
-    rule: str | None = None,
+    model: OptionalText = None,
+    rule: OptionalText = None,
     changes: Annotated[tuple[str, ...], arg(name="set", metavar="FIELD=VALUE"), UseAppendAction] = (),
-    data: str | None = None,
-    results: Path | None = None,
+    data: OptionalText = None,
+    results: OptionalPath = None,
 ) -> None:
     """Train one small model on one task and record how it went.
 

@@ -8,10 +8,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from tyro.conf import OmitArgPrefixes, UseAppendAction, arg
+from tyro.conf import UseAppendAction, arg
 
 from fastweights.cli.results import results_folder, set_threads
-from fastweights.experiments.options import DataOptions
+from fastweights.experiments.options import (
+    DataOptions,
+    Device,
+    OptionalInt,
+    OptionalPath,
+    OptionalText,
+    optional,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,24 +33,26 @@ class TrainOptions(DataOptions):
 
     out: Path
     """Folder of the run."""
-    preset: str | None = None
-    """Model and recipe, such as cpu-linear-delta or translation-cpu-dpfp2; an unknown name tells which there are."""
-    weights_of: Annotated[Path | None, arg(name="from")] = None
-    """Instead of a preset: the folder of a language model's run, to go on with its weights and its recipe."""
-    set: tuple[str, ...] = ()
+    preset: OptionalText = None
+    """Model and recipe, such as cpu-linear-delta or translation-cpu-dpfp2; `fastweights list` shows them all."""
+    weights_of: Annotated[Path | None, optional("PATH", "from")] = None
+    """Instead of a preset: the folder of a language model's run, to continue with its weights and its recipe."""
+    set: Annotated[tuple[str, ...], arg(metavar="FIELD=VALUE")] = ()
     """Changes to the preset as FIELD=VALUE: training.steps=200, model.attention.feature_map.nu=2."""
-    when_not_finite: Literal["stop", "skip"] = "stop"
-    """What to do when a loss or gradient is not finite; it never reaches the weights."""
+    when_not_finite: Annotated[Literal["stop", "skip"], arg(name="on-nan", aliases=("--when-not-finite",))] = "stop"
+    """Stop, or skip the step, when a loss or gradient is NaN or infinite; it never reaches the weights."""
     save_every_steps: int = 1000
+    """Write a checkpoint after this many steps, or …"""
     save_every_seconds: float = 300.0
-    device: str = "auto"
-    threads: int | None = None
+    """… after this many seconds, whichever comes first."""
+    device: Device = "auto"
+    threads: OptionalInt = None
     """CPU threads; losses are the same to the last bit only with the same number."""
-    results: Path | None = None
+    results: OptionalPath = None
     """Folder for the record; results/ in the repository, fastweights-results/ elsewhere."""
 
 
-def train(options: OmitArgPrefixes[UseAppendAction[TrainOptions]]) -> None:
+def train(options: Annotated[UseAppendAction[TrainOptions], arg(name="")]) -> None:
     """Train a language model or a translator. Run the same command again to resume a run that was stopped."""
     from fastweights.experiments.families import codec
     from fastweights.runs.display import Display

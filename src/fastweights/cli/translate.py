@@ -4,11 +4,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated
 
-from tyro.conf import OmitArgPrefixes, Positional
+from tyro.conf import Positional, arg
 
 from fastweights.cli.results import set_threads
+from fastweights.experiments.options import Checkpoint, Device, Threads
 
 
 @dataclass(frozen=True)
@@ -27,12 +28,12 @@ class TranslateOptions:
     """Tokens of the sentences that are translated together, padding included."""
     scores: bool = False
     """Write log p(translation | source) and a tab before every translation."""
-    checkpoint: Literal["best", "newest"] = "best"
-    device: str = "auto"
-    threads: int | None = None
+    checkpoint: Checkpoint = "best"
+    device: Device = "auto"
+    threads: Threads = None
 
 
-def translate(options: OmitArgPrefixes[TranslateOptions]) -> None:
+def translate(options: Annotated[TranslateOptions, arg(name="")]) -> None:
     """Translate text with a trained translator: one line in, one line out, in order; empty lines stay empty."""
     from fastweights.evaluation import translate as translation
     from fastweights.evaluation.prompt import printable

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from fastweights.experiments.claim import Claim, Runs
 from fastweights.experiments.families import family_modules
 from fastweights.experiments.records import Records
-from fastweights.reporting.report import Table
+from fastweights.reporting import Table
 
 
 def ledger(records: Records) -> Table:

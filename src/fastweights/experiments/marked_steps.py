@@ -86,6 +86,10 @@ class MarkedStepsTask(Task[Batch]):
         return Evaluation(loss, {"loss": loss, **metrics})
 
     @override
+    def metric_names(self) -> tuple[str, ...]:
+        return ("loss", *self.prepared_tests)
+
+    @override
     def units(self, step: int) -> int:
         return self.training.batch_size
 

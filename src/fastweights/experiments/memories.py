@@ -10,18 +10,16 @@ from fastweights.memory import (
     Normalisation,
     SumNormalisation,
 )
-from fastweights.reporting.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Series
 from fastweights.update_rules import DeltaRule, NormalisedStep, SumRule, UpdateRule
 
 
 @dataclass(frozen=True)
 class Memory:
-    """A rule and its normalisations, and how figures show it."""
+    """A rule and its normalisations."""
 
     rule: UpdateRule
     normalisation: Normalisation
-    attention: AttentionNormalisation | None
-    series: Series
+    attention: AttentionNormalisation | None = None
 
     @property
     def signed(self) -> bool:
@@ -31,16 +29,14 @@ class Memory:
 
 _Z = AttentionNormalisation()
 MEMORIES: dict[str, Memory] = {
-    "delta-none": Memory(DeltaRule(), NoNormalisation(), None, Series("delta, no normalisation", GREY, "X")),
-    "delta-attention": Memory(DeltaRule(), NoNormalisation(), _Z, Series("delta, attention", VERMILION, "P")),
-    "delta-sum-attention": Memory(
-        DeltaRule(), SumNormalisation(), _Z, Series("delta, sum and attention", ORANGE, "v", "--")
-    ),
-    "delta-sum": Memory(DeltaRule(), SumNormalisation(), None, Series("delta, sum (the paper)", BLACK, "o")),
-    "delta-l2": Memory(DeltaRule(), L2Normalisation(), None, Series("delta, L2", SKY, "s")),
-    "delta-centred-l2": Memory(DeltaRule(), CentredL2(), None, Series("delta, centred L2", BLUE, "D")),
-    "nlms-sum": Memory(NormalisedStep(), SumNormalisation(), None, Series("NLMS, sum", GREEN, "^")),
-    "sum-attention": Memory(SumRule(), NoNormalisation(), _Z, Series("sum rule, attention", PURPLE, "*", "--")),
+    "delta-none": Memory(DeltaRule(), NoNormalisation()),
+    "delta-attention": Memory(DeltaRule(), NoNormalisation(), _Z),
+    "delta-sum-attention": Memory(DeltaRule(), SumNormalisation(), _Z),
+    "delta-sum": Memory(DeltaRule(), SumNormalisation()),
+    "delta-l2": Memory(DeltaRule(), L2Normalisation()),
+    "delta-centred-l2": Memory(DeltaRule(), CentredL2()),
+    "nlms-sum": Memory(NormalisedStep(), SumNormalisation()),
+    "sum-attention": Memory(SumRule(), NoNormalisation(), _Z),
 }
 
 

@@ -1,11 +1,25 @@
-"""What `fastweights reproduce`, `train` and `evaluate` can be told; importing this costs nothing."""
+"""Options of `fastweights reproduce`, `train` and `evaluate`. Importing this costs nothing."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal
 
-from tyro.conf import Positional
+from tyro.conf import Positional, arg
+
+
+def optional(metavar: str, name: str | None = None) -> Any:
+    """An option that may be left out, for the help text: without it tyro shows {None}|INT and (default: None)."""
+    return arg(metavar=metavar, name=name, help_behavior_hint="(optional)")
+
+
+OptionalInt = Annotated[int | None, optional("INT")]
+OptionalFloat = Annotated[float | None, optional("FLOAT")]
+OptionalText = Annotated[str | None, optional("TEXT")]
+OptionalPath = Annotated[Path | None, optional("PATH")]
+Device = Annotated[str, arg(metavar="DEVICE", help="auto takes a GPU if there is one; cpu, cuda or cuda:1.")]
+Checkpoint = Annotated[Literal["best", "newest"], arg(help="The one with the best validation, or the newest.")]
+Threads = Annotated[int | None, arg(metavar="INT", help="CPU threads.", help_behavior_hint="(optional)")]
 
 
 @dataclass(frozen=True)
@@ -18,14 +32,14 @@ class ReproduceOptions:
     """Figures: seeds to run; those of the figure if absent."""
     scale: Literal["cpu", "paper"] = "cpu"
     """Tables: cpu trains models for two cores on WikiText-2, paper those of the paper on WikiText-103."""
-    data: str | None = None
+    data: OptionalText = None
     """Folder with the text of a table (by default WikiText is downloaded, which needs the datasets package), with the
     files of bAbI, or with those of MNIST."""
-    threads: int | None = None
+    threads: OptionalInt = None
     """Tables: CPU threads. With fewer than there are cores, run the same command beside it: they share the work."""
     device: str = "auto"
     """Tables: where to train; under torchrun, each process takes a GPU of its own."""
-    jobs: int | None = None
+    jobs: OptionalInt = None
     """How many runs side by side, one thread each; figures: one per core if absent, tables: one after the other."""
 
 
@@ -36,15 +50,15 @@ class DataOptions:
     data: str
     """Language models: a folder with train.txt, valid.txt and test.txt, a text file, wikitext-2 or wikitext-103.
     Translators: a folder with train.en, train.de, val.* and test*.* (also .gz or .xz), a .tsv, or wmt14."""
-    tokens: Literal["words", "characters", "bpe"] | None = None
+    tokens: Annotated[Literal["words", "characters", "bpe"] | None, optional("{words,characters,bpe}")] = None
     """What the text is split into; words if absent, byte pairs for translators."""
-    vocabulary_size: int | None = None
+    vocabulary_size: OptionalInt = None
     """Tokens of a byte-pair vocabulary; 8192 if absent, for translators that of the preset."""
-    source: str | None = None
+    source: OptionalText = None
     """Translators: the language of the source, as its files are named; en if absent."""
-    target: str | None = None
+    target: OptionalText = None
     """Translators: the language of the target, as its files are named; de if absent."""
-    cache: Path | None = None
+    cache: OptionalPath = None
     """Folder for tokenised texts; by default fastweights in the user's cache folder."""
 
 
@@ -60,26 +74,27 @@ class EvaluateOptions:
     """Language models: sliding window, independent segments, memory carried on; auto: as the model was trained."""
     stride: int = 1
     """Language models: steps that a sliding window moves; 1 is the paper's evaluation, more is faster."""
-    length: int | None = None
+    length: OptionalInt = None
     """Language models: tokens of a window or segment; by default that of the training."""
-    reach: int | None = None
+    reach: OptionalInt = None
     """Language models: tokens after which a carried memory is reset; by default it never is."""
     batch_size: int = 32
     """Language models: windows or segments at a time."""
-    limit: int | None = None
+    limit: OptionalInt = None
     """Only the first so many tokens or sentences of the split."""
-    beam: int | None = None
+    beam: OptionalInt = None
     """Translators: hypotheses of the beam search, 1 for greedy; by default that of the table."""
-    length_penalty: float | None = None
+    length_penalty: OptionalFloat = None
     """Translators: log p / length^PENALTY decides between hypotheses; by default that of the table."""
-    reference: tuple[Path, Path] | None = None
+    reference: Annotated[tuple[Path, Path] | None, optional("SOURCE REFERENCE")] = None
     """Translators: a source and a reference file of one's own instead of a split."""
-    checkpoint: Literal["best", "newest"] = "best"
-    data: str | None = None
+    checkpoint: Checkpoint = "best"
+    data: OptionalText = None
     """Where the text is now, if it was moved. Language models: or another text, a file or a folder with the split."""
-    device: str = "auto"
-    threads: int | None = None
-    cache: Path | None = None
+    device: Device = "auto"
+    threads: Threads = None
+    cache: OptionalPath = None
+    """Folder for tokenised texts; by default fastweights in the user's cache folder."""
 
     def refuse(self, names: Iterable[str], model: str) -> None:
         """Raise a ValueError if one of these options, which mean nothing for this kind of model, was given."""

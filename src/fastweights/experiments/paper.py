@@ -8,7 +8,7 @@ from fastweights.experiments.families import codec, family_modules, shown_module
 from fastweights.experiments.ledger import disagreements, later_work, ledger, review
 from fastweights.experiments.records import Records
 from fastweights.files import write_whole
-from fastweights.reporting.report import Report, Section, Table, fill_markers
+from fastweights.reporting import Report, Section, Table, fill_markers
 from fastweights.runs.display import duration, number
 from fastweights.runs.record import Record
 

@@ -7,32 +7,33 @@ from fastweights.feature_maps import FEATURE_MAPS
 from fastweights.memory.normalise import NORMALISATIONS, AttentionNormalisation
 from fastweights.update_rules import UPDATE_RULES, LinearRule
 
-COLUMNS = ("name", "class", "definition", "in the paper")
 
-
-def feature_map_rows() -> list[tuple[str, ...]]:
+def feature_maps() -> list[tuple[str, ...]]:
     """Every feature map of the table."""
-    return [row(name, component) for name, component in FEATURE_MAPS.items()]
+    return [entry(name, component) for name, component in FEATURE_MAPS.items()]
 
 
-def update_rule_rows() -> list[tuple[str, ...]]:
-    """Every update rule of the table, and how it can run."""
+def update_rules() -> list[tuple[str, ...]]:
+    """Every update rule of the table; those that are not linear in W run step by step."""
     return [
-        (*row(name, rule), "any backend" if issubclass(rule, LinearRule) else "step by step")
+        entry(name, rule, "" if issubclass(rule, LinearRule) else "; runs step by step")
         for name, rule in UPDATE_RULES.items()
     ]
 
 
-def normalisation_rows() -> list[tuple[str, ...]]:
+def normalisations() -> list[tuple[str, ...]]:
     """Every normalisation of the table, and attention normalisation, a choice beside them."""
-    rows = [row(name, component) for name, component in NORMALISATIONS.items()]
-    return [*rows, row("attention", AttentionNormalisation)]
+    entries = [entry(name, component) for name, component in NORMALISATIONS.items()]
+    return [*entries, entry("attention", AttentionNormalisation)]
 
 
-def row(name: str, component: type) -> tuple[str, ...]:
-    """Name, call with its defaults, formula (the first paragraph of the docstring), place in the paper."""
+def entry(name: str, component: type, note: str = "") -> tuple[str, ...]:
+    """Name, formula (the first paragraph of the docstring), call with its defaults, and place in the paper."""
     formula = " ".join(cleandoc(component.__doc__ or "").partition("\n\n")[0].split())
-    return name, call(component), formula.removesuffix("."), getattr(component, "equations", "-")
+    equations = getattr(component, "equations", "-")
+    equations = f"Eq. {equations}" if equations[0].isdigit() else equations
+    place = "" if equations == "-" else f", {equations} of the paper"
+    return name, formula.removesuffix("."), f"{call(component)}{place}{note}"
 
 
 def call(component: type) -> str:

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-
-from fastweights.reporting.report import Table, code
+from fastweights.reporting.report import Table, render
 from fastweights.reporting.style import Drawing
 
 
@@ -22,12 +20,4 @@ class LookPage:
 
     def html(self) -> str:
         """The whole page."""
-        environment = Environment(
-            loader=PackageLoader("fastweights.reporting", "."),
-            autoescape=select_autoescape(default=True, default_for_string=True),
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.filters["code"] = code
-        return environment.get_template("look.html.jinja").render(page=self)
+        return render("look.html.jinja", page=self)

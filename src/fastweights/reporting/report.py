@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-
-from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
-from markupsafe import Markup, escape
+from typing import TYPE_CHECKING, Any
 
 from fastweights.files import write_whole
 from fastweights.reporting.style import Drawing
+
+if TYPE_CHECKING:
+    import markupsafe
 
 
 @dataclass(frozen=True)
@@ -56,15 +57,7 @@ class Report:
 
     def html(self) -> str:
         """The whole page. Everything that came from a file or a user is escaped."""
-        environment = Environment(
-            loader=PackageLoader("fastweights.reporting", "."),
-            autoescape=select_autoescape(default=True, default_for_string=True),
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        environment.filters["code"] = code
-        return environment.get_template("report.html.jinja").render(report=self)
+        return render("report.html.jinja", report=self)
 
     def save(self, folder: Path) -> Path:
         """Write report.html, and every figure as PNG and SVG beside it."""
@@ -76,8 +69,25 @@ class Report:
         return path
 
 
-def code(text: str) -> Markup:
-    """Text with what stands between backticks set as code; everything is escaped."""
+def render(template: str, **values: Any) -> str:
+    """The page of a template in this folder; everything that came from a file or a user is escaped."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescape
+
+    environment = Environment(
+        loader=PackageLoader("fastweights.reporting", "."),
+        autoescape=select_autoescape(default=True, default_for_string=True),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["code"] = code
+    return environment.get_template(template).render(**values)
+
+
+def code(text: str) -> "markupsafe.Markup":
+    """Text in which words between backticks are set as code; everything is escaped."""
+    from markupsafe import Markup, escape
+
     parts = [escape(part) for part in text.split("`")]
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if index % 2 else part for index, part in enumerate(parts)

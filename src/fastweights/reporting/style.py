@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import matplotlib as mpl
-from matplotlib.figure import Figure
+if TYPE_CHECKING:
+    import matplotlib.figure
 
 BLACK, GREY = "#000000", "#7a7a7a"
 ORANGE, SKY, GREEN, YELLOW = "#E69F00", "#56B4E9", "#009E73", "#F0E442"
@@ -42,7 +42,7 @@ class Drawing:
     """A figure with its file name, caption, and description for those who cannot see it."""
 
     name: str
-    figure: Figure
+    figure: "matplotlib.figure.Figure"
     caption: str
     description: str
     raster: bool = False
@@ -68,14 +68,19 @@ class Drawing:
         (folder / f"{self.name}.svg").write_bytes(self.svg)
 
     def _bytes(self, kind: str, metadata: dict[str, None]) -> bytes:
+        import matplotlib as mpl
+
         buffer = io.BytesIO()
         with mpl.rc_context(STYLE):
             self.figure.savefig(buffer, format=kind, dpi=PIXELS_PER_INCH, metadata=metadata)
         return buffer.getvalue()
 
 
-def draw(width: float, height: float, fill: Callable[[Figure], None]) -> Figure:
+def draw(width: float, height: float, fill: "Callable[[matplotlib.figure.Figure], None]") -> "matplotlib.figure.Figure":
     """A figure of the common style, filled by `fill`."""
+    import matplotlib as mpl
+    from matplotlib.figure import Figure
+
     with mpl.rc_context(STYLE):
         figure = Figure(figsize=(width, height), layout="constrained")
         fill(figure)

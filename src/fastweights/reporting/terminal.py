@@ -1,6 +1,8 @@
-"""Tables on the terminal: drawn for people, plain aligned columns for pipes and logs."""
+"""Tables on the terminal, drawn for people and plain aligned columns for pipes and logs, and lists of names."""
 
-from collections.abc import Sequence
+import shutil
+import textwrap
+from collections.abc import Iterable, Sequence
 
 from rich import box
 from rich.console import Console
@@ -8,7 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 PLAIN_WIDTH = 1000
-"""Wide enough that no row is folded where nobody looks at it as it scrolls by."""
+"""Wide enough that no row of a pipe or a log is folded."""
+INDENT = 20
 
 
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
@@ -25,3 +28,20 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[str]
         table.add_row(*(Text(cell) for cell in row))
     console.print(table)
     console.print()
+
+
+def print_entries(title: str, entries: Iterable[tuple[str, ...]]) -> None:
+    """Print names with paragraphs beside them, folded to the width of the terminal (80 for pipes, or COLUMNS)."""
+    width = max(shutil.get_terminal_size().columns, 2 * INDENT)
+    print(title)
+    for name, *paragraphs in entries:
+        lines = [
+            line
+            for paragraph in paragraphs
+            for line in textwrap.wrap(paragraph, width - INDENT, break_long_words=False, break_on_hyphens=False)
+        ]
+        if len(name) > INDENT - 4:
+            lines.insert(0, "")
+        for head, line in zip([f"  {name}", *[""] * len(lines)], lines, strict=False):
+            print(f"{head:{INDENT}}{line}".rstrip())
+    print()

@@ -1,13 +1,15 @@
 """Figures of a recording: how full the memories of a model are, and whether their writes land and balance."""
 
 import math
-
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from typing import TYPE_CHECKING
 
 from fastweights.memory import Recording
 from fastweights.memory.layer_trace import LayerTrace
 from fastweights.reporting.style import GREY, Drawing, draw
+
+if TYPE_CHECKING:
+    import matplotlib.axes
+    import matplotlib.figure
 
 SHADES = ("#440154", "#46327e", "#365c8d", "#277f8e", "#1fa187", "#4ac16d", "#a0da39", "#d8c400")
 """From the first layer to the last: dark to light, told apart in grey as well."""
@@ -23,7 +25,7 @@ def shade(number: int, count: int) -> str:
     return SHADES[round(number * (len(SHADES) - 1) / max(count - 1, 1))]
 
 
-def short(name: str) -> str:
+def layer_label(name: str) -> str:
     """The name of a layer as a reader knows it: blocks.3.attention is layer 3."""
     digits = [part for part in name.split(".") if part.isdigit()]
     return f"layer {digits[0]}" if len(digits) == 1 else name or "the layer"
@@ -32,14 +34,16 @@ def short(name: str) -> str:
 def occupancy(seen: Recording) -> Drawing:
     """Effective rank and |W| over the writes."""
 
-    def fill(figure: Figure) -> None:
+    def fill(figure: "matplotlib.figure.Figure") -> None:
         left, right = figure.subplots(1, 2)
         for number, (name, trace) in enumerate(seen.items()):
             colour = shade(number, len(seen))
             spectra = [*trace.spectra, trace.final]
             ranks = [spectrum.effective_rank.mean().item() for spectrum in spectra]
             marker = "o" if len(spectra) == 1 else ""
-            left.plot([spectrum.write for spectrum in spectra], ranks, color=colour, marker=marker, label=short(name))
+            left.plot(
+                [spectrum.write for spectrum in spectra], ranks, color=colour, marker=marker, label=layer_label(name)
+            )
             right.plot((trace.writes + 1).tolist(), trace["weights"].nanmean(dim=(0, 1)).tolist(), color=colour)
         left.set(title="directions that W uses", xlabel="writes", ylabel="effective rank")
         left.set_ylim(bottom=0)
@@ -58,13 +62,13 @@ def occupancy(seen: Recording) -> Drawing:
 def criteria(seen: Recording) -> Drawing:
     """λ and B by position."""
 
-    def fill(figure: Figure) -> None:
+    def fill(figure: "matplotlib.figure.Figure") -> None:
         panels = figure.subplots(1, 2)
         for axes, quantity, title in zip(panels, ("landing", "balance"), ("landing λ", "balance B"), strict=True):
             axes.axhline(1.0, color=GREY, linestyle=(0, (4, 3)), linewidth=1.1, zorder=1)
             axes.set(title=title, xlabel="steps since the memory was empty", xscale="log", yscale="log")
             for number, (name, trace) in enumerate(seen.items()):
-                draw_by_position(axes, trace, quantity, shade(number, len(seen)), short(name))
+                draw_by_position(axes, trace, quantity, shade(number, len(seen)), layer_label(name))
             low, high = axes.get_ylim()
             if high < 10 * low:
                 axes.set_ylim(low / 3, high * 3)
@@ -79,7 +83,7 @@ def criteria(seen: Recording) -> Drawing:
     )
 
 
-def draw_by_position(axes: Axes, trace: LayerTrace, quantity: str, colour: str, label: str) -> None:
+def draw_by_position(axes: "matplotlib.axes.Axes", trace: LayerTrace, quantity: str, colour: str, label: str) -> None:
     """The median of a quantity in stretches of positions that double."""
     values = trace[quantity]
     positions = trace.positions[:, None].expand_as(values) + 1

@@ -180,7 +180,9 @@ class Trainer:
         if config.log_every is not None and (progress.step % config.log_every == 0 or last):
             loss = progress.mean_recent_loss()
             if loss is not None:
-                values = {"loss": finite(loss), "learning_rate": rate, "gradient_norm": finite(found.norm)}
+                # The loss of an evaluation may be called just that; the two are never one column.
+                name = "train_loss" if "loss" in self.task.metric_names() else "loss"
+                values = {name: finite(loss), "learning_rate": rate, "gradient_norm": finite(found.norm)}
                 self.directory.log(step=progress.step, epoch=self.task.epoch(progress.step - 1), **values)
                 speed = self.watch.units_per_second()
                 self._draw({**values, **self.task.shown(loss), f"{self.task.unit}s_per_second": speed})
@@ -218,7 +220,7 @@ class Trainer:
         try:
             evaluation = self.task.evaluate(self.model, self.progress.step, interrupted)
         except FloatingPointError as error:
-            evaluation = Evaluation(math.nan, {"valid_loss": math.nan})
+            evaluation = Evaluation(math.nan, dict.fromkeys(self.task.metric_names(), math.nan))
             if self.processes.first:
                 self.hooks.say(f"step {self.progress.step}: no validation loss, {error}")
         start_training(self.loss)

@@ -87,6 +87,10 @@ class Task(ABC, Generic[Batch]):
         """How often the data has been seen before a step."""
         return 0
 
+    def metric_names(self) -> tuple[str, ...]:
+        """The names of the numbers that an evaluation gives."""
+        return ("valid_loss",)
+
     def place(self, step: int) -> str:
         """Where a step is, in words, for messages."""
         return f"step {step + 1}"

@@ -1,6 +1,7 @@
 """The demo's pictures: drawn here, quick, and what is said about them is so."""
 
 from fastweights.experiments.demo import images
+from fastweights.experiments.images.images import drawing
 
 
 def test_keys_of_length_one_keep_the_pictures() -> None:
@@ -11,6 +12,5 @@ def test_keys_of_length_one_keep_the_pictures() -> None:
     assert min(errors["delta, sum-normalised (the paper's)"]) > 0.9
 
 
-def test_the_section_shows_what_was_stored_and_retrieved() -> None:
-    (drawing,) = images.section().drawings
-    assert len(drawing.figure.axes) == 8 * 5
+def test_the_figure_shows_what_was_stored_and_retrieved() -> None:
+    assert len(drawing(images.measured()).figure.axes) == 8 * 5

@@ -11,8 +11,8 @@ from fastweights.experiments.growth import presets as growth
 from fastweights.experiments.memories import MEMORIES
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting.report import Table
-from fastweights.reporting.style import GREY, Drawing, draw
+from fastweights.experiments.series import MEMORY_SERIES
+from fastweights.reporting import GREY, Drawing, Table, draw
 from fastweights.training.run import Run
 
 TITLE = "Contrast: what a write does"
@@ -86,7 +86,7 @@ def draw_lines(axes: Axes, points: dict[str, list[tuple[int, float]]], quantity:
     for name, entry in MEMORIES.items():
         shown = [(x, y) for x, y in points[name] if y > 0]
         if shown and not (quantity == "balance" and entry.signed):
-            axes.plot(*zip(*shown, strict=True), **entry.series.ours())
+            axes.plot(*zip(*shown, strict=True), **MEMORY_SERIES[name].ours())
     axes.set(xscale="log", yscale="log")
 
 
@@ -103,7 +103,7 @@ def writes_table(found: TracedMemories) -> Table:
         random = [digits(found.streams.at(name, quantity, RANDOM_STEP)) for quantity in ("landing", "balance")]
         rows.append(
             (
-                entry.series.label,
+                MEMORY_SERIES[name].label,
                 digits(found.loss_at(name, 40)),
                 " ".join(str(steps) for steps in found.steps(name)),
                 both("strength"),
@@ -130,8 +130,8 @@ def length_table(found: TracedMemories) -> Table:
     """The loss of every memory at every length."""
     lengths = next((tuple(x for x, _ in found.by_length(name)) for name in found.results), ())
     rows = tuple(
-        (entry.series.label, *(digits(loss) for _, loss in found.by_length(name)))
-        for name, entry in MEMORIES.items()
+        (MEMORY_SERIES[name].label, *(digits(loss) for _, loss in found.by_length(name)))
+        for name in MEMORIES
         if name in found.results
     )
     return Table(

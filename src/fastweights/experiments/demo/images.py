@@ -5,19 +5,23 @@ from functools import cache
 import torch
 
 from fastweights.data.images import drawn_digits
-from fastweights.experiments.contender_series import CONTENDER_SERIES
 from fastweights.experiments.contenders import CONTENDERS
-from fastweights.experiments.images import images
 from fastweights.experiments.images.image_memory import SHOWN, measure_memory
+from fastweights.experiments.series import CONTENDER_SERIES
 from fastweights.files import Json
 from fastweights.models.attention import FastWeightAttentionConfig
-from fastweights.reporting.report import Section
 from fastweights.runs.display import number
 
 MODELS = ("sum", "delta", "delta-l2", "delta-centred")
 KEYS, WRITES = SHOWN[0], SHOWN[0] * SHOWN[1]
 COUNT = 200
 """Digits to choose from."""
+TITLE = "Which writes land"
+TEXT = (
+    f"{WRITES} pictures of 784 pixels are written under {KEYS} random keys; nothing has been trained. "
+    "A write lands if its key retrieves afterwards what was written. Keys that are divided by their sum are "
+    "short, so that their writes land in part; keys of length one replace what was there in full."
+)
 
 
 @cache
@@ -38,16 +42,3 @@ def rows() -> list[tuple[str, ...]]:
         (CONTENDER_SERIES[model].label, *(number(error) for error in memory["errors"]["dpfp"][str(KEYS)].values()))
         for model, memory in measured().items()
     ]
-
-
-def section() -> Section:
-    """The pictures that come back."""
-    return Section(
-        "Which writes land",
-        (
-            f"{WRITES} pictures of 784 pixels are written under {KEYS} random keys; nothing has been trained. "
-            "A write lands if its key retrieves afterwards what was written. Keys that are divided by their sum are "
-            "short, so that their writes land in part; keys of length one replace what was there in full.",
-        ),
-        (images.drawing(measured()),),
-    )

@@ -19,7 +19,7 @@ from fastweights.experiments.load import load_run
 from fastweights.files import read_json, write_whole
 from fastweights.layers import FastWeightAttention
 from fastweights.models.language_model import LanguageModel
-from fastweights.reporting.report import Section, Table
+from fastweights.reporting import Section, Table
 from fastweights.runs.display import Display
 from fastweights.runs.signals import end_process
 from fastweights.training.execute import Execution

@@ -13,8 +13,7 @@ from torch import Tensor
 
 from fastweights.feature_maps import DPFP
 from fastweights.memory import FastWeightState, L2Normalisation, WriteInputs, run_rule
-from fastweights.reporting.style import Drawing
-from fastweights.reporting.terminal import print_table
+from fastweights.reporting import Drawing, print_table
 from fastweights.shapes import Keys, Values, Weights
 from fastweights.update_rules import DeltaRule, SumRule, UpdateRule
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 from fastweights.experiments.carry_out import sweep_runs
 from fastweights.experiments.demo import images, language_model, memory
+from fastweights.experiments.images.images import drawing as retrieved_pictures
 from fastweights.experiments.ledger import claims_table, row
 from fastweights.experiments.records import Records, load
 from fastweights.experiments.retrieval import figure2, figure3
@@ -14,8 +15,7 @@ from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import NEARLY_SOLVED, Outcomes, outcome, published
 from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.retrieval.series import CAPACITY, OVERWRITING, feature_dim
-from fastweights.reporting.report import Report, Section
-from fastweights.reporting.terminal import print_table
+from fastweights.reporting import Report, Section, print_table
 from fastweights.runs.display import number
 from fastweights.training.run import Run
 
@@ -143,7 +143,7 @@ def demo_report(capacity: Outcomes, overwriting: Outcomes, written: language_mod
                 ),
                 (memory.drawing(),),
             ),
-            images.section(),
+            Section(images.TITLE, (images.TEXT,), (retrieved_pictures(images.measured()),)),
             Section(
                 "How many associations fit",
                 (

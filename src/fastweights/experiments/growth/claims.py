@@ -8,6 +8,7 @@ from fastweights.experiments.growth.curves import Curves, curves
 from fastweights.experiments.growth.presets import LENGTHS
 from fastweights.experiments.memories import MEMORIES
 from fastweights.experiments.records import Records
+from fastweights.experiments.series import MEMORY_SERIES
 
 FIRST, LAST = 100, LENGTHS["float32"]
 TOO_FAR = 0.1
@@ -108,7 +109,7 @@ def finite(column: list[float]) -> bool:
 
 def label(memory: str) -> str:
     """How figures call a memory."""
-    return MEMORIES[memory].series.label
+    return MEMORY_SERIES[memory].label
 
 
 ASKED = "The review asks that it be “validated by observing their variation with number of steps”."

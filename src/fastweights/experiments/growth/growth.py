@@ -11,8 +11,8 @@ from fastweights.experiments.growth.presets import LENGTHS, preset
 from fastweights.experiments.memories import MEMORIES
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting.report import Table
-from fastweights.reporting.style import GREY, Drawing, draw
+from fastweights.experiments.series import MEMORY_SERIES
+from fastweights.reporting import GREY, Drawing, Table, draw
 from fastweights.training.run import Run
 
 TITLE = "Growth: a million writes into one memory"
@@ -86,7 +86,7 @@ def draw_panel(axes: Axes, found: Curves, name: str, title: str, goal: float | N
         points = [(t, x) for t, x in zip(found.steps(memory), found.column(memory, name), strict=False) if 0 < x < 1e6]
         meaningless = name == "balance" and entry.signed
         if points and not meaningless:
-            axes.plot(*zip(*points, strict=True), markevery=4, **entry.series.ours())
+            axes.plot(*zip(*points, strict=True), markevery=4, **MEMORY_SERIES[memory].ours())
     axes.set(xscale="log", yscale="log", title=title, xlim=(0.8, 1.3e6))
 
 
@@ -99,7 +99,9 @@ def stream_table(found: Curves) -> Table:
         balance = "–" if entry.signed else shown(found, memory, "balance")
         cells = (shown(found, memory, name) for name in ("landing", "error", "read", "weights", "overlap"))
         landing, error, read, weights, overlap = cells
-        rows.append((entry.series.label, landing, balance, error, read, weights, overlap, growth_rates(found, memory)))
+        rows.append(
+            (MEMORY_SERIES[memory].label, landing, balance, error, read, weights, overlap, growth_rates(found, memory))
+        )
     steps = " / ".join(f"{step:,}" for step in SHOWN_STEPS)
     return Table(
         "growth",
@@ -133,7 +135,7 @@ def digits(value: float) -> str:
 def rounded_table(found: Curves) -> Table:
     """What rounding the state to bfloat16 at every step changes after 10,000 of them."""
     rows, last = [], LENGTHS["bfloat16"]
-    for memory, entry in MEMORIES.items():
+    for memory in MEMORIES:
         if not found.steps(memory, "bfloat16") or not found.steps(memory):
             continue
         cells = []
@@ -143,7 +145,7 @@ def rounded_table(found: Curves) -> Table:
                 cells.append("–")
             else:
                 cells.append(f"{digits(exact)} → {digits(rounded)}")
-        rows.append((entry.series.label, *cells))
+        rows.append((MEMORY_SERIES[memory].label, *cells))
     return Table(
         "growth-bfloat16",
         f"After {last:,} steps: state in float32 → state rounded to bfloat16 after every step.",

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 
 from fastweights.evaluation.perplexity import perplexity_of
 from fastweights.experiments.language_models.config import LanguageModellingConfig
-from fastweights.experiments.memories import MEMORIES, memory_name
+from fastweights.experiments.memories import memory_name
 from fastweights.experiments.records import Records
+from fastweights.experiments.series import MEMORY_SERIES
 from fastweights.models.attention import FastWeightAttentionConfig
 
 
@@ -38,7 +39,7 @@ def positions(records: Records) -> tuple[Positions, ...]:
         if not isinstance(attention, FastWeightAttentionConfig):
             continue
         memory = memory_name(attention.update_rule, attention.normalisation, attention.attention_normalisation)
-        label = MEMORIES[memory].series.label if memory in MEMORIES else memory
+        label = MEMORY_SERIES[memory].label if memory in MEMORY_SERIES else memory
         sides = (tuple(perplexity_of(loss) for loss in measured[side]) for side in ("carried", "reset"))
         edges = tuple(measured["edges"])
         label = f"{label}, {type(attention.feature_map).__name__}"

@@ -4,15 +4,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fastweights.data.episodes import OFTEN
-from fastweights.experiments.contender_series import CONTENDER_SERIES
 from fastweights.experiments.images.grid import MODELS, errors_of, memories, runs_by_model, scores
 from fastweights.experiments.images.image_memory import KEY_MAPS, LENGTHS, SHOWN, SIZES, decode
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.scores import AccuracyScores, percent
+from fastweights.experiments.series import CONTENDER_SERIES
 from fastweights.files import Json
-from fastweights.reporting.report import Table
-from fastweights.reporting.style import GREY, Drawing, draw
+from fastweights.reporting import GREY, Drawing, Table, draw
 from fastweights.runs.display import number
 from fastweights.training.run import Run
 

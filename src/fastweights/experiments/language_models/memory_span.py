@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from fastweights.evaluation.perplexity import perplexity_of
 from fastweights.experiments.language_models.presets import is_unchanged, size_of
 from fastweights.experiments.records import Records
-from fastweights.reporting.style import BLACK, BLUE, GREEN, ORANGE, SKY, VERMILION, Drawing, Series, draw
+from fastweights.reporting import BLACK, BLUE, GREEN, ORANGE, SKY, VERMILION, Drawing, Series, draw
 
 MemorySpan = Mapping[int, float]
 """Perplexity by words; the last one is the whole text."""

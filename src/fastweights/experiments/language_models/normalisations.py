@@ -9,7 +9,7 @@ from fastweights.experiments.language_models.presets import DATASETS, PRESETS, S
 from fastweights.experiments.language_models.tables import on_text
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting.report import Table
+from fastweights.reporting import Table
 from fastweights.training.run import Run
 
 TITLE = "Normalisations: language models whose writes land"

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, perplexities
 from fastweights.experiments.language_models.tables import PaperTable
 from fastweights.experiments.records import Records
-from fastweights.reporting.style import BLACK, BLUE, GREY, VERMILION, Drawing, draw
+from fastweights.reporting import BLACK, BLUE, GREY, VERMILION, Drawing, draw
 
 TITLE = "Table 2: update rules"
 TEXT = (

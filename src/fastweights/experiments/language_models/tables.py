@@ -8,7 +8,7 @@ from fastweights.experiments.language_models.perplexities import PAPER, Perplexi
 from fastweights.experiments.language_models.presets import DATASETS, PRESETS, for_corpus, is_unchanged
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting.report import Table
+from fastweights.reporting import Table
 from fastweights.training.run import Run
 
 SHOWN_SIZES = {

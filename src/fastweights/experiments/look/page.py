@@ -1,19 +1,17 @@
-"""The page and the tables of a look into a model."""
+"""The page of a look into a model: its figures and its tables."""
 
 import math
 from collections import Counter
 from typing import Any
 
 import torch
+from matplotlib.figure import Figure
 from torch import Tensor
 
 from fastweights.evaluation.perplexity import perplexity_of
-from fastweights.experiments.look.figures import drawings
 from fastweights.experiments.look.looking import Looked, Window
 from fastweights.memory import QUANTITIES
-from fastweights.reporting.look_page import LookPage
-from fastweights.reporting.report import Table
-from fastweights.reporting.traces import short
+from fastweights.reporting import BLUE, ORANGE, Drawing, LookPage, Table, draw, draw_traces, layer_label
 
 SHOWN = ("strength", "landing", "balance", "error_before", "error_after", "contrast", "eigenvalue", "write", "remove")
 """Quantities that the page can colour the tokens of the window by."""
@@ -39,6 +37,37 @@ def page_of(looked: Looked) -> LookPage:
     )
 
 
+def drawings(looked: Looked) -> tuple[Drawing, ...]:
+    """All figures of the page."""
+    return *draw_traces(looked.traces), by_position(looked)
+
+
+def by_position(looked: Looked) -> Drawing:
+    """Perplexity of stretches of the text: memory carried on, memory emptied."""
+    rows = looked.perplexities()
+
+    def fill(figure: Figure) -> None:
+        axes = figure.subplots()
+        places = range(len(rows))
+        for shift, colour, column, label in ((-0.2, BLUE, 2, "memory carried on"), (0.2, ORANGE, 3, "memory emptied")):
+            bars = axes.bar([p + shift for p in places], [row[column] for row in rows], 0.38, color=colour, label=label)
+            axes.bar_label(bars, fmt="%.4g", fontsize=8.5, padding=2)
+        axes.set_xticks(list(places), [f"{a:,}-{b:,}" for a, b, *_ in rows])
+        axes.set(xlabel=f"{looked.subject.unit}s of the text", ylabel="perplexity")
+        axes.margins(y=0.15)
+        axes.grid(visible=False, axis="x")
+        figure.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=2)
+
+    length = looked.subject.segment_length
+    return Drawing(
+        "positions",
+        draw(9.6, 3.7, fill),
+        f"Perplexity by position. Emptied: the memory starts anew after every {length} {looked.subject.unit}s, so the "
+        "difference is what the memory knows of the text before, or what it suffers from it.",
+        "Perplexity of stretches of the text with the memory carried on and with it emptied.",
+    )
+
+
 def summary_table(looked: Looked) -> Table:
     """One row for every layer: what its writes do, and what its memory looks like at the end."""
     rows = []
@@ -46,7 +75,7 @@ def summary_table(looked: Looked) -> Table:
         numbers = [trace.mean("strength"), trace.median("landing"), trace.median("balance")]
         errors = [digits(trace.mean(x)) for x in ("error_before", "error_after")]
         rest = [trace.final.effective_rank, trace.key_statistics.crosstalk, trace.key_statistics.dead]
-        rows.append((short(name), *map(digits, numbers), " → ".join(errors), *map(digits, rest)))
+        rows.append((layer_label(name), *map(digits, numbers), " → ".join(errors), *map(digits, rest)))
     return Table(
         "look",
         "Layers: means over all writes and heads; λ and B are medians.",
@@ -64,7 +93,7 @@ def head_table(looked: Looked) -> Table:
         columns += [trace.mean("error_after"), trace.mean("weights"), ranks]
         columns += [trace.key_statistics.crosstalk, trace.key_statistics.dead]
         for head in range(len(ranks)):
-            rows.append((short(name), str(head), *(digits(column[head]) for column in columns)))
+            rows.append((layer_label(name), str(head), *(digits(column[head]) for column in columns)))
     heads = ("layer", "head", "β", "λ", "B", "error before", "error after", "|W|", "rank", "cosine of keys", "dead")
     return Table("heads", "Every head; λ and B are medians, the rest means.", heads, tuple(rows))
 
@@ -111,7 +140,7 @@ def overwrites_table(window: Window) -> Table:
         weights, heads = found.erased[0].max(dim=0)
         strongest, earlier = weights.max(dim=-1)
         for t, (weight, s) in enumerate(zip(strongest.tolist(), earlier.tolist(), strict=True)):
-            entry = (weight, s // count, short(name), int(heads[t, s]))
+            entry = (weight, s // count, layer_label(name), int(heads[t, s]))
             best[t // count] = max(entry, best.get(t // count, (0.0, 0, "", 0)))
     ordered = sorted(best.items(), key=lambda item: -item[1][0])[:OVERWRITES]
     rows = tuple(
@@ -136,7 +165,7 @@ def window_data(window: Window) -> dict[str, Any]:
         found = window.influences.get(name)
         quantities = {quantity: plain(trace[quantity][0]) for quantity in SHOWN}
         views = {} if found is None else {"erased": plain(found.erased[0]), "read": plain(found.read[0])}
-        layers.append({"name": short(name), "quantities": quantities, "views": views})
+        layers.append({"name": layer_label(name), "quantities": quantities, "views": views})
     return {
         "first": window.first,
         "per_token": per_token,

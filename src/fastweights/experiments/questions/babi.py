@@ -3,13 +3,12 @@
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fastweights.experiments.contender_series import CONTENDER_SERIES
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.questions.grid import MANY_EXAMPLES, MODELS, SOLVED, TASKS, grid, scores
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.scores import AccuracyScores, percent
-from fastweights.reporting.report import Table
-from fastweights.reporting.style import GREY, Drawing, draw
+from fastweights.experiments.series import CONTENDER_SERIES
+from fastweights.reporting import GREY, Drawing, Table, draw
 from fastweights.runs.display import duration
 from fastweights.training.run import Run
 

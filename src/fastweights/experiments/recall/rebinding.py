@@ -4,13 +4,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fastweights.data.bindings import OFTEN
-from fastweights.experiments.contender_series import CONTENDER_SERIES
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.recall.grids import ALL, BINDINGS, binding_scores, bindings
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.scores import AccuracyScores, percent
-from fastweights.reporting.report import Table
-from fastweights.reporting.style import GREY, Drawing, draw
+from fastweights.experiments.series import CONTENDER_SERIES
+from fastweights.reporting import GREY, Drawing, Table, draw
 from fastweights.training.run import Run
 
 TITLE = "Rebinding: variables whose values change"

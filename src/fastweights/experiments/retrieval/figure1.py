@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.feature_maps import DPFP
-from fastweights.reporting.style import BLUE, GREEN, ORANGE, VERMILION, Drawing, draw
+from fastweights.reporting import BLUE, GREEN, ORANGE, VERMILION, Drawing, draw
 from fastweights.training.run import Run
 
 TITLE = "Figure 1: what DPFP does"

@@ -11,8 +11,7 @@ from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import NEARLY_SOLVED, Outcomes, outcomes, published
 from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.retrieval.series import CAPACITY, DETERMINISTIC, feature_dim
-from fastweights.reporting.report import Table
-from fastweights.reporting.style import GREY, Drawing, draw
+from fastweights.reporting import GREY, Drawing, Table, draw
 from fastweights.runs.display import number
 from fastweights.training.run import Run
 

@@ -6,13 +6,11 @@ from matplotlib.figure import Figure
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.retrieval.bounds import layer_norm_bound, layer_norm_floor, order_blind_floor
-from fastweights.experiments.retrieval.curves import draw_curves, draw_ends, draw_legend
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import SOLVED, Outcomes, median, outcomes, published
 from fastweights.experiments.retrieval.presets import preset
-from fastweights.experiments.retrieval.series import OVERWRITING
-from fastweights.reporting.report import Table
-from fastweights.reporting.style import GREY, Drawing, draw
+from fastweights.experiments.retrieval.series import OVERWRITING, draw_curves, draw_ends, draw_legend
+from fastweights.reporting import GREY, Drawing, Table, draw
 from fastweights.runs.display import number
 from fastweights.training.run import Run
 

@@ -6,12 +6,18 @@ from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.retrieval import figure2
 from fastweights.experiments.retrieval.bounds import rank_bound
-from fastweights.experiments.retrieval.curves import draw_curves, draw_ends, draw_legend
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import Outcomes, outcomes, published
 from fastweights.experiments.retrieval.presets import preset
-from fastweights.experiments.retrieval.series import CAPACITY, DETERMINISTIC, feature_dim
-from fastweights.reporting.style import Drawing, draw
+from fastweights.experiments.retrieval.series import (
+    CAPACITY,
+    DETERMINISTIC,
+    draw_curves,
+    draw_ends,
+    draw_legend,
+    feature_dim,
+)
+from fastweights.reporting import Drawing, draw
 from fastweights.training.run import Run
 
 TITLE = "Figure 4: learning curves"

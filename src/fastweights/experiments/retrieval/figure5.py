@@ -13,8 +13,7 @@ from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import Outcome, Outcomes, median, outcomes, published
 from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.retrieval.series import OVERWRITING
-from fastweights.reporting.report import Table
-from fastweights.reporting.style import GREY, Drawing, draw
+from fastweights.reporting import GREY, Drawing, Table, draw
 from fastweights.runs.display import number
 from fastweights.training.run import Run
 

@@ -60,6 +60,10 @@ class RetrievalTask(Task[tuple[RetrievalBatch, Projection | None]]):
         return Evaluation(loss, {"loss": loss} | losses)
 
     @override
+    def metric_names(self) -> tuple[str, ...]:
+        return ("loss", *PROTOCOLS)
+
+    @override
     def units(self, step: int) -> int:
         return self.training.batch_size
 

@@ -8,7 +8,7 @@ from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.translation.claims import SPLITS, in_words, is_better
 from fastweights.experiments.translation.presets import PRESETS, corpus_name, on_data, preset_of
 from fastweights.experiments.translation.scores import PAPER, PAPER_CORPUS, Corpora, Scores, scores, shown
-from fastweights.reporting.report import Table
+from fastweights.reporting import Table
 from fastweights.training.run import Run
 
 TITLE = "Table 1: translation"

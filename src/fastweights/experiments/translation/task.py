@@ -98,6 +98,10 @@ class TranslationTask(Task[TranslationBatch]):
         return f"step {step + 1} (epoch {self.epoch(step)}, batch {step % self.batches.batches})"
 
     @override
+    def metric_names(self) -> tuple[str, ...]:
+        return "valid_loss", "valid_bleu"
+
+    @override
     def units(self, step: int) -> int:
         return self.training.batch_size
 

@@ -1,6 +1,6 @@
-"""What figures and tables call the models of `contenders.py`, and how figures draw them."""
+"""The label, colour and marker of each model of `contenders.py` and each memory of `memories.py`, in every figure."""
 
-from fastweights.reporting.style import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Series
+from fastweights.reporting import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILION, Series
 
 CONTENDER_SERIES = {
     "softmax": Series("softmax attention", BLACK, "o"),
@@ -17,4 +17,15 @@ CONTENDER_SERIES = {
     "product2": Series("two delta writes a step, β in (0, 2)", GREEN, "v"),
     "product3": Series("three delta writes a step, β in (0, 2)", VERMILION, "P"),
     "product4": Series("four delta writes a step, β in (0, 2)", PURPLE, "X"),
+}
+
+MEMORY_SERIES = {
+    "delta-none": Series("delta, no normalisation", GREY, "X"),
+    "delta-attention": Series("delta, attention", VERMILION, "P"),
+    "delta-sum-attention": Series("delta, sum and attention", ORANGE, "v", "--"),
+    "delta-sum": Series("delta, sum (the paper)", BLACK, "o"),
+    "delta-l2": Series("delta, L2", SKY, "s"),
+    "delta-centred-l2": Series("delta, centred L2", BLUE, "D"),
+    "nlms-sum": Series("NLMS, sum", GREEN, "^"),
+    "sum-attention": Series("sum rule, attention", PURPLE, "*", "--"),
 }
