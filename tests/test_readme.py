@@ -1,11 +1,11 @@
 """What the documents show runs, and what they point to exists."""
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from fresh_process import exit_code
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
@@ -19,7 +19,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 @pytest.mark.parametrize("code", EXAMPLES)
 def test_an_example_runs_as_it_stands(code: str, tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=tmp_path)
+    script = tmp_path / "example.py"
+    script.write_text(code, encoding="utf-8")
+    assert exit_code(script, tmp_path) == 0
 
 
 def test_the_readme_has_an_example_of_about_ten_lines() -> None:

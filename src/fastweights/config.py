@@ -11,6 +11,7 @@ import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields, is_dataclass, replace
+from functools import cache
 from typing import Any, Literal, TypeVar
 
 Value = TypeVar("Value")
@@ -155,8 +156,7 @@ class ConfigCodec:
             if not isinstance(name, str) or name not in table:
                 raise ValueError(f"{where}: {unknown('name', name, table)}")
             wanted = table[name]
-        hints = typing.get_type_hints(wanted)
-        known = {field.name: hints[field.name] for field in fields(wanted)}
+        known = _types_of_fields(wanted)
         for name in given:
             if name not in known:
                 raise ValueError(f"{where or wanted.__name__}: {unknown('field', name, known)}")
@@ -188,8 +188,14 @@ def _refuse_constant(text: str) -> Any:
 def _hints(value: Any, where: str) -> dict[str, Any]:
     if not is_dataclass(value) or isinstance(value, type):
         raise ValueError(f"{where}: {value!r} has no fields to set")
-    hints = typing.get_type_hints(type(value))
-    return {field.name: hints[field.name] for field in fields(value)}
+    return _types_of_fields(type(value))
+
+
+@cache
+def _types_of_fields(cls: type) -> dict[str, Any]:
+    """The types of a dataclass's fields by name; resolving annotations takes longer than reading a record."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in fields(cls)}
 
 
 def _construct(make: Callable[[], Any], where: str) -> Any:

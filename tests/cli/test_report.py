@@ -1,20 +1,22 @@
 """`fastweights report`: from records to a page, one's own runs included, and one clear line where it cannot."""
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from command import run
 from fastweights.cli.train import train
-from fastweights.experiments import EXPERIMENTS, retrieval
 from fastweights.experiments.records import load
+from shown_figures import show_only
 from tiny_language_model import train_options
 
 SHORT = ["--set", "num_keys=6", "--set", "key_dim=8", "--set", "max_steps=40", "--set", "evaluate_every=20"]
 
 
-def test_a_report_of_own_runs(text: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_report_of_own_runs(
+    text: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_only(monkeypatch, retrieval=("figure2",))
     run(["run", "capacity", *SHORT], capsys)
     assert (tmp_path / "fastweights-results" / "records").is_dir()
     train(train_options(text, results=None))
@@ -31,9 +33,7 @@ def test_a_report_of_own_runs(text: Path, tmp_path: Path, capsys: pytest.Capture
 def test_marked_tables_and_figures_go_elsewhere_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for package in EXPERIMENTS.values():
-        monkeypatch.setattr(import_module(package), "SHOWS", ())
-    monkeypatch.setattr(retrieval, "SHOWS", ("figure2",))
+    show_only(monkeypatch, retrieval=("figure2",))
     run(["run", "capacity", *SHORT], capsys)
     Path("notes.md").write_text("before <!-- other --><!-- end other --> after")
     code, _, _ = run(["report", "--update", "notes.md", "--figures", "pictures"], capsys)

@@ -1,21 +1,23 @@
 """`fastweights reproduce`: what it trains, what it shows, and one clear line where it cannot."""
 
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 from command import run
 from fastweights.cli import reproduce as command
-from fastweights.experiments import EXPERIMENTS, retrieval
 from fastweights.experiments.families import codec
 from fastweights.experiments.records import Coverage, load
 from fastweights.experiments.retrieval import figure3
 from fastweights.runs.record import write_record
 from retrieval_records import record
+from shown_figures import show_only
 
 
-def test_figure_1_needs_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_figure_1_needs_no_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    show_only(monkeypatch, retrieval=("figure1",))
     code, output, _ = run(["reproduce", "figure1"], capsys)
     assert (code, output) == (0, "The report is fastweights-report/report.html\n")
     assert (tmp_path / "fastweights-report" / "figures" / "figure1.svg").exists()
@@ -23,10 +25,7 @@ def test_figure_1_needs_no_runs(tmp_path: Path, capsys: pytest.CaptureFixture[st
 
 @pytest.fixture
 def _only_figure_3(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Drawing every figure takes a while."""
-    for package in EXPERIMENTS.values():
-        monkeypatch.setattr(import_module(package), "SHOWS", ())
-    monkeypatch.setattr(retrieval, "SHOWS", ("figure3",))
+    show_only(monkeypatch, retrieval=("figure3",))
 
 
 @pytest.mark.usefixtures("_only_figure_3")

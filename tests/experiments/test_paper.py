@@ -1,18 +1,17 @@
 """The report of everything: from one record or from all, the same every time, with one's own runs in it."""
 
 import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
 
-from fastweights.experiments import EXPERIMENTS, language_models, retrieval
 from fastweights.experiments.families import codec
 from fastweights.experiments.paper import commands_table, origins, other_runs, paper_report, save_figures, update_files
 from fastweights.experiments.records import load
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.presets import preset
 from retrieval_records import record, records_as_published
+from shown_figures import show_only
 
 ROOT = Path(__file__).parents[2]
 
@@ -57,10 +56,7 @@ def test_a_report_can_be_made_of_one_record() -> None:
 
 
 def test_the_order_of_sections_is_that_of_the_paper(monkeypatch: pytest.MonkeyPatch) -> None:
-    for package in EXPERIMENTS.values():
-        monkeypatch.setattr(import_module(package), "SHOWS", ())
-    monkeypatch.setattr(retrieval, "SHOWS", ("figure3",))
-    monkeypatch.setattr(language_models, "SHOWS", ("table2",))
+    show_only(monkeypatch, retrieval=("figure3",), language_models=("table2",))
     titles = [section.title for section in paper_report({}).sections]
     assert titles == [
         "Figure 3: learning to overwrite",

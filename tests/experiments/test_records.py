@@ -67,20 +67,23 @@ def test_every_record_is_in_a_figure_or_a_table(found: dict[Run, Record]) -> Non
     assert other_runs(found) is None
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_no_run_of_a_figure_is_missing(name: str) -> None:
+def test_no_run_of_a_figure_is_missing() -> None:
     options = (ReproduceOptions(), ReproduceOptions(quick=True))
-    assert missing([run for option in options for run in shown_module(name).runs(option)], RESULTS) == []
+    wanted = [run for name in FIGURES for option in options for run in shown_module(name).runs(option)]
+    assert len(wanted) > 295
+    assert missing(wanted, RESULTS) == []
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_no_run_of_a_table_is_missing(name: str, found: dict[Run, Record]) -> None:
+def test_no_run_of_a_table_is_missing(found: dict[Run, Record]) -> None:
     tasks = [run.task for run in found if isinstance(run.task, LanguageModellingConfig)]
     ((text, words),) = {(task.text, task.model.vocabulary_size) for task in tasks}
     found_models = {model for models in PAPER.found.values() for model in models}
-    presets = [preset for preset in shown_module(name).TABLE.presets() if preset.partition("-")[2] in found_models]
-    assert presets
-    assert missing([for_text(PRESETS[preset], words, text) for preset in presets], RESULTS) == []
+    presets = [
+        [preset for preset in shown_module(name).TABLE.presets() if preset.partition("-")[2] in found_models]
+        for name in TABLES
+    ]
+    assert all(presets)
+    assert missing([for_text(PRESETS[preset], words, text) for each in presets for preset in each], RESULTS) == []
 
 
 def test_records_may_lie_in_one_folder(found: dict[Run, Record], tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from own_search import beam_search, greedy
 from pairwise import pairs_first
 from translators import TRANSLATORS, translator
 
-LONGEST = 12
+LONGEST = 8
 SOURCES = [[5, 9, 13, 7, 21, 8, END], [30, 6, 6, END], [11, 12, 13, 14, 15, END]]
 
 

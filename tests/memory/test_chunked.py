@@ -44,7 +44,8 @@ def test_gradients_of_chunks_are_those_of_finite_differences(
     def scan(*given: Tensor) -> tuple[Tensor, Tensor]:
         return chunked.scan(**{"weights": zeros, "decay": None, **dict(zip(names, given, strict=True))}, chunk=chunk)
 
-    assert torch.autograd.gradcheck(scan, list(tensors.values()))
+    # Along random directions here; component by component for the whole operator below.
+    assert torch.autograd.gradcheck(scan, list(tensors.values()), fast_mode=True)
 
 
 @pytest.mark.parametrize("backend", OWN_BACKWARD)
