@@ -41,6 +41,16 @@ def test_links_and_paths_lead_somewhere(path: Path) -> None:
     assert missing == []
 
 
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_files_that_a_document_names_exist(path: Path) -> None:
+    folders = (ROOT, ROOT / "src" / "fastweights", ROOT / "tests", path.parent)
+    named = re.findall(r"`([\w./-]+/[\w.-]+\.(?:py|md|cpp|h))[:`]", path.read_text(encoding="utf-8"))
+    missing = [
+        name for name in named if "your_" not in name and not any((folder / name).exists() for folder in folders)
+    ]
+    assert missing == []
+
+
 def test_the_paths_named_in_the_readme_exist() -> None:
     tree = re.search(r"## The tree\n\n```\n(.*?)```", README, re.DOTALL)
     assert tree is not None

@@ -96,7 +96,7 @@ class ConfigCodec:
         return _construct(lambda: replace(value, **{path[0]: changed}), here)
 
     def _no_field(self, value: Any, name: str, hints: dict[str, Any], where: str) -> str:
-        """What to say about a field that a value lacks; its name in files is changed by setting the whole value."""
+        """The error for a field that a value lacks; `name`, which files show, is changed by setting the whole value."""
         table = next((registry for registry in self.registries.values() if type(value) in registry.values()), None)
         if name == "name" and table is not None:
             return f"its kind is set as a whole, such as {where}={next(iter(table))}; possible: {', '.join(table)}"

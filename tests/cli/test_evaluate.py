@@ -33,7 +33,7 @@ def test_the_perplexity_is_said_and_kept(text: Path, tokens: str, capsys: pytest
     assert line["context"] == "sliding window of 8, stride 1 (as in the paper)"
     assert line["perplexity"] == pytest.approx(math.exp(line["loss"]))
     assert f"test perplexity {line['perplexity']:.2f} per " in capsys.readouterr().out
-    corpus = open_corpus(text, vocabulary_of(text.parent / "run").splitter, text.parent / "cache")
+    corpus = open_corpus(text, vocabulary_of(text.parent / "run").tokenizer, text.parent / "cache")
     assert line["tokens"] == len(corpus.test) - 1
 
 
@@ -166,7 +166,7 @@ def test_a_text_of_one_s_own_is_measured_in_the_vocabulary_of_the_run(text: Path
     train(options(text, tokens=tokens, vocabulary_size=300 if tokens == "bpe" else None))
     evaluate(asked(text, split="valid", context="segments"))
     vocabulary = vocabulary_of(text.parent / "run")
-    corpus = open_corpus(text, vocabulary.splitter, text.parent / "cache")
+    corpus = open_corpus(text, vocabulary.tokenizer, text.parent / "cache")
     own = text.parent / "own.txt"
     own.write_text("".join(vocabulary.decode(int(number) for number in corpus.valid)), encoding="utf-8")
     evaluate(asked(text, context="segments", data=str(own)))

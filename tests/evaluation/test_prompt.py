@@ -20,8 +20,8 @@ def test_a_prompt_is_continued_and_not_ended(tmp_path: Path) -> None:
 
 def test_a_prompt_that_is_no_text_is_refused(tmp_path: Path) -> None:
     """What a shell passes for bytes that are not UTF-8."""
-    for splitter in (Words(), BytePairs(300)):
-        vocabulary = open_corpus(write_book(tmp_path), splitter, tmp_path / "cache").vocabulary
+    for tokenizer in (Words(), BytePairs(300)):
+        vocabulary = open_corpus(write_book(tmp_path), tokenizer, tmp_path / "cache").vocabulary
         with pytest.raises(ValueError, match="prompt: not UTF-8 text"):
             prompt_tokens(vocabulary, "\udcff the")
 

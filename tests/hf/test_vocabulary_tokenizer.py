@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
 
-from fastweights.data.text.tokenizers import BytePairs, Characters, Splitter, Vocabulary, Words
+from fastweights.data.text.tokenizers import BytePairs, Characters, Tokenizer, Vocabulary, Words
 from fastweights.hf import FastWeightConfig, FastWeightTokenizer
 from fastweights.hf.vocabulary_tokenizer import language_tokenizer
 from fastweights.models.language_model import LanguageModelConfig
@@ -14,12 +14,12 @@ from fastweights.models.language_model import LanguageModelConfig
 LINES = ["the cat sat on the mat\n", "a dög ran after  the\tcat .\n", "\n", "the mat was <unk> red\n", " \n"] * 8
 TEXTS = ["".join(LINES), "the cat", "the cat\n", "\n\nthe mat was\n", "a the\n cat", "cat   mat\t\n\n\n  the"]
 
-SPLITTERS: dict[str, Splitter] = {"words": Words(), "characters": Characters(), "bpe": BytePairs(300)}
+TOKENIZERS: dict[str, Tokenizer] = {"words": Words(), "characters": Characters(), "bpe": BytePairs(300)}
 
 
 def both(name: str) -> tuple[Vocabulary, FastWeightTokenizer]:
-    vocabulary = Vocabulary.of(SPLITTERS[name], lambda: LINES)
-    model = vocabulary.splitter.model if isinstance(vocabulary.splitter, BytePairs) else ""
+    vocabulary = Vocabulary.of(TOKENIZERS[name], lambda: LINES)
+    model = vocabulary.tokenizer.model if isinstance(vocabulary.tokenizer, BytePairs) else ""
     return vocabulary, language_tokenizer(name, vocabulary.symbols, model, length=16)
 
 
@@ -27,10 +27,10 @@ def numbers_of(vocabulary: Vocabulary, text: str) -> list[int]:
     """Line by line, as for training; the last line may have no end."""
     numbers = [number for line in text.splitlines(keepends=True) for number in vocabulary.encode(line)]
     # `Words` ends every line, also one that is not over.
-    return numbers if text.endswith("\n") or not isinstance(vocabulary.splitter, Words) else numbers[:-1]
+    return numbers if text.endswith("\n") or not isinstance(vocabulary.tokenizer, Words) else numbers[:-1]
 
 
-@pytest.mark.parametrize("name", SPLITTERS)
+@pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize("text", TEXTS)
 def test_numbers_and_texts_are_those_of_the_vocabulary(name: str, text: str) -> None:
     vocabulary, tokenizer = both(name)
@@ -41,7 +41,7 @@ def test_numbers_and_texts_are_those_of_the_vocabulary(name: str, text: str) -> 
         assert tokenizer.decode(numbers, skip_special_tokens=skip) == written
 
 
-@pytest.mark.parametrize("name", SPLITTERS)
+@pytest.mark.parametrize("name", TOKENIZERS)
 def test_saved_and_loaded_by_name_it_is_the_same(name: str, tmp_path: Path) -> None:
     vocabulary, tokenizer = both(name)
     tokenizer.save_pretrained(tmp_path)
@@ -85,8 +85,8 @@ def test_an_unknown_word_is_the_unknown_symbol_and_an_unknown_character_an_error
 
 def test_byte_pairs_of_other_symbols_and_unknown_splitters_are_refused() -> None:
     vocabulary, _ = both("bpe")
-    assert isinstance(vocabulary.splitter, BytePairs)
+    assert isinstance(vocabulary.tokenizer, BytePairs)
     with pytest.raises(ValueError, match="the byte pairs have other symbols than the vocabulary"):
-        language_tokenizer("bpe", (*vocabulary.symbols, "more"), vocabulary.splitter.model, 16)
-    with pytest.raises(ValueError, match="unknown splitter 'bytes'; possible: words, characters, bpe"):
+        language_tokenizer("bpe", (*vocabulary.symbols, "more"), vocabulary.tokenizer.model, 16)
+    with pytest.raises(ValueError, match="unknown tokenizer 'bytes'; possible: words, characters, bpe"):
         language_tokenizer("bytes", ("a",), json.dumps({}), 16)

@@ -140,7 +140,7 @@ def test_a_disk_that_fills_up_while_training(small_disk: Path) -> None:
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "No space left on device" in errors.splitlines()[-1]
-    assert "untouched, and the same command goes on from there" in errors.splitlines()[-1]
+    assert "untouched; run the same command again to resume" in errors.splitlines()[-1]
     found = newest_checkpoint(path / "checkpoints")
     assert not found.damaged
     assert found.checkpoint is not None

@@ -56,13 +56,13 @@ def generate(options: Annotated[GenerateOptions, arg(name="")]) -> None:
     start = prompt_tokens(vocabulary, prompt)
     if model.config.positions and not task.carry_state and len(start) + options.length > task.segment_length:
         print(
-            f"warning: the model was trained on texts of {task.segment_length} {vocabulary.splitter.unit}s "
+            f"warning: the model was trained on texts of {task.segment_length} {vocabulary.tokenizer.unit}s "
             "with positions, and may fall apart beyond; presets with -nopos-carried do not",
             file=sys.stderr,
         )
     new = islice(sampling.generate(model.to(device), start, how, device=device), options.length)
     if prompt:
-        print(printable(prompt), end=" " if isinstance(vocabulary.splitter, Words) else "", flush=True)
+        print(printable(prompt), end=" " if isinstance(vocabulary.tokenizer, Words) else "", flush=True)
     try:
         for text in vocabulary.decode(new):
             print(printable(text), end="", flush=True)

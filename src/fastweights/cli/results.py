@@ -19,7 +19,7 @@ def results_folder(given: Path | None) -> Path:
 
 
 def set_threads(threads: int | None) -> None:
-    """Let torch use so many threads; as many as it likes if None."""
+    """Set the number of torch's threads; None leaves it as it is."""
     if threads is not None:
         if threads < 1:
             raise ValueError(f"threads: expected at least 1, got {threads}")

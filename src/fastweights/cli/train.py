@@ -93,17 +93,17 @@ def train(options: Annotated[UseAppendAction[TrainOptions], arg(name="")]) -> No
 
 
 def _start(options: TrainOptions) -> "Callable[[], tuple[Run, Callable[[Run], Task[Any]]]]":
-    """What gives the run and makes its task: a preset on the data, or a run that goes on."""
+    """A function that prepares the run and its task: from a preset and data, or from the weights of another run."""
     from fastweights.experiments.families import family_of, preset_named
     from fastweights.experiments.load import read_run
 
     if (options.preset is None) == (options.weights_of is None):
-        raise ValueError("preset: expected either a preset or, with --from, a run to go on from")
+        raise ValueError("preset: expected either a preset or, with --from, a run to continue")
     if options.preset is not None:
         start, family = preset_named(options.preset)
         return lambda: family.on_data(start, options)
     assert options.weights_of is not None
     path, module = options.weights_of, f"{family_of(read_run(options.weights_of).task)}.continued"
     if find_spec(module) is None:
-        raise ValueError(f"{path}: runs of this task do not go on in another; possible: those of language models")
+        raise ValueError(f"{path}: runs of this task cannot be continued; possible: those of language models")
     return lambda: import_module(module).continue_from(path, options)

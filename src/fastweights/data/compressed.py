@@ -17,7 +17,7 @@ COMPRESSED: dict[str, Callable[[IO[bytes]], Any]] = {
 """How a file is read, by the ending of its name."""
 
 OnBytes = Callable[[int], None]
-"""Is told how many more bytes of a file, compressed as it is, have been read."""
+"""Called with the number of bytes just read, as they are in the compressed file."""
 
 
 def ending_of(path: Path) -> str:

@@ -12,7 +12,7 @@ from torch import Tensor
 Setting = Literal["capacity", "overwriting"]
 
 INITIALISATION, TRAINING, EVALUATION, FEATURES, EVALUATION_FEATURES = range(5)
-"""What random numbers are for: each purpose draws from a stream of its own."""
+"""Purposes of random numbers: each draws from its own stream."""
 
 
 class RetrievalBatch(NamedTuple):

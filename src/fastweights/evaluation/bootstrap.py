@@ -1,4 +1,4 @@
-"""Whether two systems differ: BLEU from sufficient statistics, and the paired bootstrap (Koehn, 2004).
+"""Do two systems differ? BLEU from sufficient statistics, and the paired bootstrap (Koehn, 2004).
 
 A sentence is ten whole numbers: how many of its 1- to 4-grams are right, how many it has, and the words of the
 translation and of the reference. BLEU of any selection of sentences follows from their sum, so a record that keeps them
@@ -28,7 +28,7 @@ class Comparison:
     samples: int
 
     def decided(self, level: float = 0.05) -> bool:
-        """Whether chance is an unlikely explanation."""
+        """True if chance is an unlikely explanation."""
         return self.p_value < level
 
 

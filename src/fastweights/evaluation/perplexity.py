@@ -48,7 +48,7 @@ class Piece:
     length: int
     scored: int
     continues: bool = False
-    """Whether the states of the piece before are carried into this one."""
+    """True if the states of the piece before are carried into this one."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class IndependentSegments(Context):
 class CarriedState(Context):
     """One pass over the stream in segments of `length`, the memory carried from each to the next (Table 4).
 
-    It starts empty, and is emptied again after every `reach` tokens if that is given.
+    It starts empty, and is reset after every `reach` tokens if that is given.
     """
 
     length: int
@@ -208,7 +208,7 @@ def evaluate(
 
 
 def _read(tokens: TokenArray, piece: Piece, device: torch.device | str) -> tuple[Tensor, Tensor]:
-    """What the model reads, and the words that its last positions have to predict."""
+    """The input of the model, and the words that its last positions have to predict."""
     rows = np.stack([tokens[start : start + piece.length + 1] for start in piece.starts]).astype(np.int64)
     read = torch.from_numpy(rows).to(device)
     return read[:, :-1].contiguous(), read[:, -piece.scored :].contiguous()

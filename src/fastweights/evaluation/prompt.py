@@ -10,7 +10,7 @@ def prompt_tokens(vocabulary: Vocabulary, prompt: str) -> list[int]:
     if prompt:
         tokens = [token for line in prompt.splitlines(keepends=True) for token in vocabulary.encode(line)]
         # The prompt's last line is to be continued, not ended.
-        unfinished = isinstance(vocabulary.splitter, Words) and not prompt.endswith("\n") and len(tokens) > 1
+        unfinished = isinstance(vocabulary.tokenizer, Words) and not prompt.endswith("\n") and len(tokens) > 1
         return tokens[:-1] if unfinished else tokens
     for symbol in (END_OF_LINE, "\n", "Ċ"):
         if symbol in vocabulary.numbers:

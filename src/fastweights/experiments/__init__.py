@@ -34,5 +34,5 @@ def shown_modules() -> dict[str, str]:
 
 
 def runnable() -> dict[str, str]:
-    """What `fastweights run` offers, with the package of its family."""
+    """The names that `fastweights run` accepts, with the package of their family."""
     return {run: package for package in EXPERIMENTS.values() for run in import_module(package).RUNS}

@@ -91,7 +91,7 @@ class _Reporting(Display):
 
 
 def sweep_runs(runs: Iterable[Run], results: Path, *, jobs: int, title: str, data: str | None = None) -> None:
-    """Carry out those of the runs that have no record, in so many processes side by side."""
+    """Carry out the runs that have no record, in `jobs` processes side by side."""
     executor = LocalProcesses(jobs, f"{__name__}:serve", title)
     runs = list(dict.fromkeys(runs))
     waiting = missing(runs, results)

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
 Runs = TypeVar("Runs")
-"""What a claim is judged by: outcomes of synthetic runs, or perplexities."""
+"""The results that judge a claim: outcomes of synthetic runs, or perplexities."""
 
 Verdict = Literal["holds", "holds in part", "does not hold", "undecided", "not run yet"]
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What some runs say about a claim."""
+    """The verdict of some runs on a claim, with the numbers."""
 
     verdict: Verdict
     evidence: str
@@ -23,7 +23,7 @@ NOT_RUN = Finding("not run yet", "no runs")
 
 @dataclass(frozen=True)
 class Claim(Generic[Runs]):
-    """What the paper says, where, the rule that decides, and what should be known beside the verdict."""
+    """A statement of the paper with its place, the rule that decides it, and a remark beside the verdict."""
 
     name: str
     where: str

@@ -23,7 +23,7 @@ def load_run(path: Path | str, which: str = "best") -> "tuple[nn.Module, Run, Ch
 
 
 def read_run(path: Path) -> "Run":
-    """What the run in a folder is."""
+    """The run in a folder."""
     from fastweights.experiments.families import codec
     from fastweights.runs.directory import RunDirectory
 

@@ -23,7 +23,7 @@ class Memory:
 
     @property
     def signed(self) -> bool:
-        """Whether keys have components of either sign, so that their sum, and with it the balance, means nothing."""
+        """True if keys have components of either sign, so that their sum, and with it the balance, means nothing."""
         return isinstance(self.normalisation, CentredL2)
 
 

@@ -51,7 +51,7 @@ class DataOptions:
     """Language models: a folder with train.txt, valid.txt and test.txt, a text file, wikitext-2 or wikitext-103.
     Translators: a folder with train.en, train.de, val.* and test*.* (also .gz or .xz), a .tsv, or wmt14."""
     tokens: Annotated[Literal["words", "characters", "bpe"] | None, optional("{words,characters,bpe}")] = None
-    """What the text is split into; words if absent, byte pairs for translators."""
+    """How the text is split; words if absent, byte pairs for translators."""
     vocabulary_size: OptionalInt = None
     """Tokens of a byte-pair vocabulary; 8192 if absent, for translators that of the preset."""
     source: OptionalText = None
@@ -81,7 +81,7 @@ class EvaluateOptions:
     batch_size: int = 32
     """Language models: windows or segments at a time."""
     limit: OptionalInt = None
-    """Only the first so many tokens or sentences of the split."""
+    """Only the first tokens or sentences of the split, this many."""
     beam: OptionalInt = None
     """Translators: hypotheses of the beam search, 1 for greedy; by default that of the table."""
     length_penalty: OptionalFloat = None

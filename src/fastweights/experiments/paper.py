@@ -73,7 +73,7 @@ def section(name: str, records: Records) -> Section:
 
 
 def origins(records: Records) -> str:
-    """What the report is made from, family by family, in words."""
+    """The records that the report is made from, in words."""
     counts = [module.summary(records) for module in family_modules("presets") if hasattr(module, "summary")]
     return ", and from ".join(counts)
 

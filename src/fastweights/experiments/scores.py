@@ -9,7 +9,7 @@ from fastweights.experiments.records import Records
 from fastweights.training.run import Run
 
 Key = tuple[str, ...]
-"""What a run is called in a table: a problem and a model, say."""
+"""The name of a run in a table, such as a problem and a model."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a feature map φ: R^d_key → R^d_dot has to offer (Sec. 5.1)."""
+"""The interface of a feature map φ: R^d_key → R^d_dot (Sec. 5.1)."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class FeatureMap(ABC):
     """The equations of the map in the paper."""
 
     positive: ClassVar[bool] = True
-    """Whether features are never negative, as attention weights require (Sec. 5.1)."""
+    """True if features are never negative, as attention weights require (Sec. 5.1)."""
 
     @abstractmethod
     def feature_dim(self, key_dim: int) -> int:

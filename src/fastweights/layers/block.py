@@ -12,7 +12,7 @@ from fastweights.shapes import Inputs, Mask
 
 
 class Attention(Protocol):
-    """What a block asks of its attention, which is a module."""
+    """The interface that a block asks of its attention, which is a module."""
 
     def initial_state(
         self, batch: int, dtype: torch.dtype = torch.float32, device: torch.device | str | None = None

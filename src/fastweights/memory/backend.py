@@ -1,4 +1,4 @@
-"""What a backend of the operator has to offer: it computes `fast_weight_scan`, and it may refuse a call."""
+"""The interface of a backend: it computes `fast_weight_scan`, and it may refuse a call."""
 
 from typing import Literal, NamedTuple, Protocol
 
@@ -10,7 +10,7 @@ from fastweights.shapes import Keys, PerKey, PerStep, Queries, Values, Weights
 
 
 class Call(NamedTuple):
-    """What a backend is asked to serve."""
+    """The properties of a call that a backend may refuse."""
 
     device: torch.device
     dtype: torch.dtype

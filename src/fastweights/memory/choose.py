@@ -29,7 +29,7 @@ if SHORTCUTS:
 
 
 class BackendStatus(NamedTuple):
-    """Whether a backend can run here and, if not, why."""
+    """The availability of a backend, and the reason if it cannot run here."""
 
     available: bool
     reason: str

@@ -31,7 +31,7 @@ def forward(chunk: Chunk, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     from_start, aged = chunk.decay.cumprod(dim=1), _between(chunk.decay) * k[:, None]
     attention, overlaps = (aged @ q[..., None]).squeeze(-1), (aged @ e[..., None]).squeeze(-1)
     target = b * v - a * ((from_start * e) @ state)
-    # Only the strict lower triangle of the system is looked at; its diagonal counts as ones.
+    # Only the strict lower triangle of the system is read; its diagonal counts as ones.
     u = torch.linalg.solve_triangular(a * overlaps, target, upper=False, unitriangular=True)
     reads = (from_start * q) @ state + attention @ u
     return reads, u, from_start[:, -1, :, None] * state + aged[:, -1].mT @ u

@@ -54,7 +54,7 @@ def forward(chunk: Chunk, state: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     system = _times(product.between, a * (e @ k.mT))
     attention = _times(product.between, (q @ k.mT).tril())
     target = b * v - a * _times(product.from_start, e @ state)
-    # Only the strict lower triangle of the system is looked at; its diagonal counts as ones.
+    # Only the strict lower triangle of the system is read; its diagonal counts as ones.
     u = torch.linalg.solve_triangular(system, target, upper=False, unitriangular=True)
     reads = _times(product.from_start, q @ state) + attention @ u
     return reads, u, _times(product.whole, state) + k.mT @ _times(product.to_end, u)

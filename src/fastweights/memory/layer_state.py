@@ -18,7 +18,7 @@ class LayerState:
     """A dataclass of tensors, or None, whose first dimension is the batch."""
 
     grows: ClassVar[bool] = False
-    """Whether the state becomes larger with every step."""
+    """True if the state grows with every step."""
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Register every state as a tree of its tensors, for torch.export, torch.func and `tree_map`."""

@@ -32,7 +32,7 @@ def memory_norms(weights: Tensor, keys: Tensor, change: Tensor, found: Tensor, d
             start[..., None, None],
             decay.double().square(),
         )[0][..., 0]
-    # A memory that was emptied leaves rounding errors, which may be negative.
+    # A memory that was reset leaves rounding errors, which may be negative.
     return squares.clamp(min=0).sqrt().to(weights.dtype)
 
 

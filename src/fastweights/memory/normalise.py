@@ -19,10 +19,10 @@ class Normalisation(ABC):
     """The equations of the normalisation in the paper."""
 
     forgets_scale: ClassVar[bool] = True
-    """Whether φ and c·φ give the same result, so that the scale of the features does not matter."""
+    """True if φ and c·φ give the same result, so that the scale of the features does not matter."""
 
     keeps_sign: ClassVar[bool] = True
-    """Whether features that are never negative stay so, as attention normalisation requires."""
+    """True if features that are never negative stay so, as attention normalisation requires."""
 
     fewest_features: ClassVar[int] = 1
     """Of fewer features the normalisation leaves nothing."""

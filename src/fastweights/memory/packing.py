@@ -1,4 +1,4 @@
-"""Several sequences in one row: where each of them begins, and a memory that is emptied there.
+"""Several sequences in one row: where each of them begins, and a memory that is reset there.
 
 A decay of exactly zero empties the memory before a step writes, so that packed sequences never see each other, forward
 and backward, on every backend.

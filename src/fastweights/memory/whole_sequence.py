@@ -19,7 +19,7 @@ from fastweights.update_rules.normalised_delta import reciprocal_or_zero
 
 
 def is_short(queries: int, steps: int, feature_dim: int, value_dim: int) -> bool:
-    """Whether products of queries and keys take fewer multiplications than writing W and reading it."""
+    """True if products of queries and keys take fewer multiplications than writing W and reading it."""
     return queries * steps * (feature_dim + value_dim) <= (queries + steps) * feature_dim * value_dim
 
 

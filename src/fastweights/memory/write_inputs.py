@@ -1,4 +1,4 @@
-"""What a sequence writes into a memory: keys, values, gates, and which steps are padding or begin a sequence."""
+"""The inputs of the writes of a sequence: keys, values, gates, and which steps are padding or begin a sequence."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -13,11 +13,11 @@ from fastweights.update_rules import UpdateRule
 
 
 class WriteInputs(NamedTuple):
-    """What a sequence writes: mapped and normalised keys, values, and the gates of the rule by name.
+    """The writes of a sequence: mapped and normalised keys, values, and the gates of the rule by name.
 
     `mask` is true for real steps; a padded step changes nothing. Where `log_scales` are given, each key stands for
     exp(s_t) times itself (docs/math.md#stabilised-favor). `boundaries` are true at the first step of every sequence
-    that is packed into a row: the memory is emptied before it. Of a rule with n writes per step, keys, values and the
+    that is packed into a row: the memory is reset before it. Of a rule with n writes per step, keys, values and the
     gates of each write come one after the other, n for every step of the mask.
     """
 

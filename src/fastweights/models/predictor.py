@@ -1,4 +1,4 @@
-"""What training and evaluation ask of a language model."""
+"""The interface that training and evaluation ask of a language model."""
 
 from typing import Any, Protocol, runtime_checkable
 

@@ -1,4 +1,4 @@
-"""What the user sees: tables, figures and pages. matplotlib and jinja2 are imported when something is drawn."""
+"""Tables, figures and pages for the user. matplotlib and jinja2 are imported when something is drawn."""
 
 from fastweights.reporting.look_page import LookPage
 from fastweights.reporting.report import Report, Section, Table, fill_markers

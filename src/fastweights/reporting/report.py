@@ -16,12 +16,12 @@ class Table:
     """Rows of text under column heads."""
 
     name: str
-    """What the marker of the table in a Markdown file is called."""
+    """The name of the table's marker in a Markdown file."""
     caption: str
     columns: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     wide: bool = False
-    """Whether cells hold sentences and need room."""
+    """True if cells hold sentences and need room."""
 
     def markdown(self) -> str:
         """The table for a Markdown file; a bar inside a cell would end it."""
@@ -95,7 +95,7 @@ def code(text: str) -> "markupsafe.Markup":
 
 
 def fill_markers(text: str, tables: dict[str, str]) -> str:
-    """Text with what stands between `<!-- NAME -->` and `<!-- end NAME -->` replaced, where it has such markers."""
+    """Replace the text between `<!-- NAME -->` and `<!-- end NAME -->` by the table of this name."""
     for name, content in tables.items():
         begin, end = f"<!-- {name} -->", f"<!-- end {name} -->"
         if begin not in text:

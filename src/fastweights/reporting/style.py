@@ -46,7 +46,7 @@ class Drawing:
     caption: str
     description: str
     raster: bool = False
-    """Whether the report embeds pixels; surfaces of thousands of polygons are smaller that way."""
+    """True if the report embeds pixels; surfaces of thousands of polygons are smaller that way."""
 
     def data_uri(self) -> str:
         """The figure inside a URI, so that a page needs no other file."""

@@ -33,7 +33,7 @@ class CheckpointError(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class Checkpoint:
-    """All that a run needs to go on as if nothing had happened; random numbers are functions of the step."""
+    """Everything that a run needs to resume; random numbers are functions of the step."""
 
     step: int
     model: Tensors

@@ -49,7 +49,7 @@ class RunDirectory:
 
     @property
     def config(self) -> Json:
-        """What the run is, as it was written."""
+        """The configuration of the run, as it was written."""
         if not (self.path / "config.json").exists():
             raise ValueError(f"{self.path}: this is not the folder of a run, there is no config.json")
         return read_json(self.path / "config.json")
@@ -88,7 +88,7 @@ class RunDirectory:
             except OSError as error:
                 raise OSError(
                     f"{self.metrics}: could not be written ({error.strerror}); the last checkpoint is untouched, and "
-                    "the same command goes on from there"
+                    "run the same command again to resume"
                 ) from error
 
     def lines(self) -> list[Json]:

@@ -1,4 +1,4 @@
-"""What a result depends on besides the code: versions, processor, threads, backends."""
+"""The environment of a run, which its result depends on: versions, processor, threads, backends."""
 
 import os
 import platform
@@ -103,7 +103,7 @@ def version_rows(environment: Environment) -> list[tuple[str, str]]:
 
 
 def machine_rows(environment: Environment) -> list[tuple[str, str]]:
-    """What the program runs on."""
+    """The machine that the program runs on."""
     return [
         ("system", environment.system),
         ("processor", f"{environment.processor} ({environment.instructions})"),

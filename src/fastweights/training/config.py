@@ -67,9 +67,9 @@ class TrainingConfig:
 
 @dataclass(frozen=True)
 class CheckpointPolicy:
-    """What may change from one start of a run to the next: when to save, and what to do about a NaN.
+    """Settings that may change when a run is resumed: when to save, and how to treat a NaN.
 
-    Checkpoints are written after so many steps or seconds, whichever comes first, at the end and when asked to stop;
+    Checkpoints are written every few steps or seconds, whichever comes first, at the end and when asked to stop;
     with `keep_best` also at every new best validation loss. A step with a loss, gradient or memory that is not finite
     stops the run or is skipped, and never reaches the weights; "continue" applies it all the same, for experiments
     about models that break.

@@ -81,7 +81,7 @@ class Processes:
 
     @property
     def first(self) -> bool:
-        """Whether this process is the one that writes files."""
+        """True for the one process that writes files."""
         return self.rank == 0
 
     def averaging(self, module: nn.Module) -> nn.Module:

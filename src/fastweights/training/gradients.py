@@ -24,7 +24,7 @@ class StepGradients:
     carried: list[States | None]
     norm: float
     trouble: str | None = None
-    """What is not finite, if anything: then nothing here may be used."""
+    """Names what is not finite; None if everything is. If something is not, no other field may be used."""
 
 
 class TaskLoss(nn.Module):

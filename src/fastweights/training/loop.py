@@ -47,13 +47,13 @@ class Ending:
 
     @property
     def finished(self) -> bool:
-        """True if the run need not go on."""
+        """True if there is nothing left to train."""
         return self.reason is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Hooks:
-    """What a caller may attach: a display, lines for the user, curves, another reason to stop than a signal."""
+    """Callbacks of the caller: a display, lines for the user, curves, a reason to stop other than a signal."""
 
     on_progress: Callable[[RunStatus], None] = lambda status: None
     say: Callable[[str], None] = print
@@ -240,7 +240,7 @@ class Trainer:
         try:
             self.state.save(self.policy)
         except FloatingPointError:
-            # A broken model is not saved; the run goes on, and resumes from the last checkpoint before it broke.
+            # A broken model is not saved: training continues, and a restart resumes from the last good checkpoint.
             if self.policy.when_not_finite != "continue":
                 raise
         self.watch.restart()

@@ -82,7 +82,7 @@ class Stopwatch:
         self.laps: deque[tuple[float, int]] = deque(maxlen=window + 1)
 
     def lap(self, units: int) -> None:
-        """Note the end of a step that processed so many units."""
+        """Note the end of a step that processed `units` units."""
         self.laps.append((time.monotonic(), units))
 
     def restart(self) -> None:

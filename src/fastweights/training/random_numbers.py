@@ -1,4 +1,4 @@
-"""Random numbers as functions of (seed, step, part): nothing has to be saved to go on with the same ones."""
+"""Random numbers as functions of (seed, step, part): a resumed run draws the same ones without saving anything."""
 
 import hashlib
 from collections.abc import Iterator, Sequence

@@ -78,14 +78,14 @@ class TrainerState:
             kept = f"that of step {self.saved[0]} is untouched" if self.saved[0] else "there is no earlier one"
             return OSError(
                 f"{self.directory.path}: the checkpoint of step {self.progress.step} could not be saved "
-                f"({error.strerror or error}); {kept}, and the same command goes on from there"
+                f"({error.strerror or error}); {kept}; run the same command again to resume"
             )
         return None
 
     def resume(self, initial_states: Callable[[int], States | None], say: Callable[[str], None]) -> None:
         """Restore everything from the newest good checkpoint, if there is one.
 
-        `initial_states` gives empty states of so many rows, with which the carried ones are compared.
+        `initial_states` gives empty states of a number of rows; the carried ones must match them.
         """
         checkpoint = self._newest(say)
         if checkpoint is not None:

@@ -31,7 +31,7 @@ class Share(NamedTuple):
     parts: int = 1
 
     def of(self, rows: int) -> slice:
-        """The rows of a batch of so many rows that belong to this share."""
+        """The rows of this share, of a batch of `rows` rows."""
         if rows % self.parts:
             raise ValueError(
                 f"batch_size: {rows} rows cannot be shared by {self.parts} parts (processes × accumulation)"
@@ -51,7 +51,7 @@ class Task(ABC, Generic[Batch]):
     """What is learned. Every method that takes a step counts steps from 0, unless it says otherwise."""
 
     unit: str = "sequence"
-    """What speed is counted in."""
+    """The unit of speed."""
     try_next: str = ""
     """The command that uses a trained model."""
 
@@ -80,11 +80,11 @@ class Task(ABC, Generic[Batch]):
         return True
 
     def initial_states(self, model: nn.Module, rows: int) -> States | None:
-        """Empty states of so many rows, for tasks that carry states; checkpoints are checked against them."""
+        """Empty states of `rows` rows, for tasks that carry states; checkpoints are checked against them."""
         return None
 
     def epoch(self, step: int) -> int:
-        """How often the data has been seen before a step."""
+        """The number of passes over the data before a step."""
         return 0
 
     def metric_names(self) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class Task(ABC, Generic[Batch]):
         return ("valid_loss",)
 
     def place(self, step: int) -> str:
-        """Where a step is, in words, for messages."""
+        """A description of the step for messages."""
         return f"step {step + 1}"
 
     @abstractmethod
@@ -108,7 +108,7 @@ class Task(ABC, Generic[Batch]):
         return self.shown(loss)
 
     def summary(self, evaluations: Sequence[Json]) -> Json:
-        """What the result of a run holds beside losses and steps, from the lines of metrics of its evaluations."""
+        """Entries of the result beside losses and steps, computed from the metrics of the evaluations."""
         return {}
 
     def measure(self, folder: Path, device: torch.device, display: Display) -> Json:
@@ -151,7 +151,7 @@ class TaskConfig(ABC):
     moved: ClassVar[Mapping[str, str]] = {}
     """Paths of fields as earlier versions had them, with their place in a run: old files and --set accept them."""
     implied: ClassVar[Mapping[str, Any]] = {}
-    """What runs of earlier versions did without having a field for it, by the path of today's field."""
+    """Values that earlier versions used without having a field for them, by the path of today's field."""
 
     @abstractmethod
     def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:

@@ -13,7 +13,7 @@ class Scalars:
 
     @classmethod
     def open(cls, folder: Path, step: int) -> "Scalars | None":
-        """A writer that goes on after `step`, hiding what an interrupted run wrote later; None if not installed."""
+        """A writer that continues after `step` and hides later lines of an interrupted run; None if not installed."""
         if find_spec("tensorboard") is None:
             return None
         from torch.utils.tensorboard import SummaryWriter

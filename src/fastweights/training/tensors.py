@@ -18,7 +18,7 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 
 
 def load_model(model: nn.Module, tensors: Tensors, source: str) -> None:
-    """Put saved tensors into a model, after a look at whether they are this model's."""
+    """Load saved tensors into a model after checking that their names and shapes are the model's."""
     expected = model_tensors(model)
     if odd := sorted(expected.keys() ^ tensors.keys()):
         raise CheckpointError(f"{source}: a checkpoint of another model; only one of the two has {', '.join(odd[:4])}")

@@ -1,4 +1,4 @@
-"""What an update rule has to offer: its gates, its definition and, if it is linear in W, its coefficients."""
+"""The interface of an update rule: its gates, its definition and, if it is linear in W, its coefficients."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -42,7 +42,7 @@ class UpdateRule(ABC):
     """The equations of the rule in the paper."""
 
     needs_normaliser: ClassVar[bool] = False
-    """Whether `step` divides its retrieval by the normaliser z, and `coefficients` by the overlaps z·k."""
+    """True if `step` divides its retrieval by the normaliser z, and `coefficients` by the overlaps z·k."""
 
     @property
     def gates(self) -> tuple[Gate, ...]:
@@ -83,12 +83,12 @@ class LinearRule(UpdateRule):
     """W_t = W_{t-1} diag(g_t) (I - a_t e_t k_tᵀ) + b_t v_t k_tᵀ: a rule that is linear in W is (a, b, g, e)."""
 
     follows_scale: ClassVar[bool] = False
-    """Whether keys c times as long make W c times as large and nothing else: b stays, a falls as 1/c². Keys whose scale
+    """True if keys c times as long make W c times as large and nothing else: b stays, a falls as 1/c². Keys whose scale
     is kept apart (stabilised FAVOR+ without normalisation) need that."""
 
     @abstractmethod
     def coefficients(self, keys: Keys, gates: Gates, overlaps: PerStep | None = None) -> Coefficients:
-        """What `fast_weight_scan` needs for a whole sequence; `overlaps` are z_{t-1} · k_t."""
+        """The coefficients of `fast_weight_scan` for a whole sequence; `overlaps` are z_{t-1} · k_t."""
 
 
 def retrieve(weights: Weights, key: Key) -> Value:

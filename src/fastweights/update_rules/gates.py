@@ -26,7 +26,7 @@ class Gate(ABC):
     each_write: bool = False
 
     from_input: ClassVar[bool] = True
-    """Whether the gate depends on the input; if not, it has no W_g, and its logits have no components."""
+    """True if the gate depends on the input; if not, it has no W_g, and its logits have no components."""
 
     def parameters(self, num_heads: int, components: int) -> dict[str, Tensor]:
         """Initial values of what the gate learns beside W_g, by name; the model's own initialisation leaves them."""

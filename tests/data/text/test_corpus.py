@@ -10,7 +10,7 @@ import pytest
 
 from fastweights.data.text.cache import SPLITS
 from fastweights.data.text.corpus import PUBLIC, open_corpus
-from fastweights.data.text.tokenizers import BytePairs, Characters, Splitter, Words
+from fastweights.data.text.tokenizers import BytePairs, Characters, Tokenizer, Words
 
 WIKITEXT_2 = Path(os.environ.get("FASTWEIGHTS_WIKITEXT2", "wikitext-2"))
 
@@ -97,11 +97,11 @@ def test_one_endless_line_is_cut_in_blocks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("letters", ["abcd ", "戦🙂 "])
-@pytest.mark.parametrize("splitter", [Characters(), BytePairs(300)])
-def test_one_line_of_half_a_megabyte_is_cut_too(splitter: Splitter, letters: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tokenizer", [Characters(), BytePairs(300)])
+def test_one_line_of_half_a_megabyte_is_cut_too(tokenizer: Tokenizer, letters: str, tmp_path: Path) -> None:
     file, text = tmp_path / "one-line.txt", letters * (524_288 // len(letters.encode()))
     file.write_text(text, encoding="utf-8")
-    corpus = open_corpus(file, splitter, tmp_path / "cache")
+    corpus = open_corpus(file, tokenizer, tmp_path / "cache")
     splits = ["".join(corpus.vocabulary.decode(int(n) for n in corpus.split(name))) for name in SPLITS]
     assert "".join(splits) == text
     assert [len(split) / len(text) for split in splits] == pytest.approx([0.9, 0.05, 0.05], abs=0.02)
@@ -213,14 +213,14 @@ def test_a_damaged_archive_is_named(tmp_path: Path) -> None:
             open_corpus(tmp_path, cache=tmp_path / "cache")
 
 
-@pytest.mark.parametrize("splitter", [Words(), Characters(), BytePairs(257)], ids=str)
-def test_progress_ends_with_all_that_was_to_be_read(tmp_path: Path, splitter: Splitter) -> None:
+@pytest.mark.parametrize("tokenizer", [Words(), Characters(), BytePairs(257)], ids=str)
+def test_progress_ends_with_all_that_was_to_be_read(tmp_path: Path, tokenizer: Tokenizer) -> None:
     for split, content in TEXTS.items():
         (tmp_path / f"{split}.txt.gz").write_bytes(compressed(content, ".gz"))
     seen: list[tuple[int, int]] = []
-    open_corpus(tmp_path, splitter, tmp_path / "cache", lambda done, total: seen.append((done, total)))
+    open_corpus(tmp_path, tokenizer, tmp_path / "cache", lambda done, total: seen.append((done, total)))
     assert seen == sorted(seen)
     assert seen[-1][0] == seen[-1][1]
     again: list[tuple[int, int]] = []
-    open_corpus(tmp_path, splitter, tmp_path / "cache", lambda done, total: again.append((done, total)))
+    open_corpus(tmp_path, tokenizer, tmp_path / "cache", lambda done, total: again.append((done, total)))
     assert not again, "the cache is opened without reading the text"

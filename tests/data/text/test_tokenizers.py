@@ -27,10 +27,10 @@ def test_case_and_unusual_letters_are_kept() -> None:
     assert set(vocabulary.symbols) == {"<eos>", "The", "the", "戦場", "Ō"}
 
 
-@pytest.mark.parametrize("splitter", [Characters(), BytePairs(300)])
+@pytest.mark.parametrize("tokenizer", [Characters(), BytePairs(300)])
 @pytest.mark.parametrize("text", ["the cat sat\n", "naïve 戦場 🙂 ŵ\ttab\n", "  two  spaces \n\n"])
-def test_characters_and_byte_pairs_give_the_text_back(splitter: Characters | BytePairs, text: str) -> None:
-    vocabulary = Vocabulary.of(splitter, lambda: [*TEXT, text])
+def test_characters_and_byte_pairs_give_the_text_back(tokenizer: Characters | BytePairs, text: str) -> None:
+    vocabulary = Vocabulary.of(tokenizer, lambda: [*TEXT, text])
     assert "".join(vocabulary.decode(vocabulary.encode(text))) == text
 
 
@@ -50,20 +50,20 @@ def test_words_come_back_line_by_line_as_they_are_generated() -> None:
     assert list(vocabulary.decode([1, 2, 0, 1, 6])) == ["the", " cat", "\n", "the", " end"]
 
 
-@pytest.mark.parametrize("splitter", [Words(), Characters(), BytePairs(300)])
-def test_json_gives_the_vocabulary_back(splitter: Words | Characters | BytePairs) -> None:
-    vocabulary = Vocabulary.of(splitter, lambda: TEXT)
+@pytest.mark.parametrize("tokenizer", [Words(), Characters(), BytePairs(300)])
+def test_json_gives_the_vocabulary_back(tokenizer: Words | Characters | BytePairs) -> None:
+    vocabulary = Vocabulary.of(tokenizer, lambda: TEXT)
     again = Vocabulary.from_json(vocabulary.to_json())
     assert again.symbols == vocabulary.symbols
     assert again.encode(TEXT[0]) == vocabulary.encode(TEXT[0])
-    assert repr(again.splitter) == repr(vocabulary.splitter)
+    assert repr(again.tokenizer) == repr(vocabulary.tokenizer)
 
 
 @pytest.mark.parametrize(
     "text", ["", "[]", "{", '{"symbols": [1], "splitter": "words"}', '{"symbols": [], "splitter": "x"}']
 )
 def test_what_is_no_vocabulary_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match=r"not a vocabulary|unknown splitter"):
+    with pytest.raises(ValueError, match=r"not a vocabulary|unknown tokenizer"):
         Vocabulary.from_json(text)
 
 

@@ -65,7 +65,7 @@ def test_another_text_is_read_in_the_vocabulary_of_the_weights(first: Path) -> N
     [
         ({"preset": "cpu-linear-delta"}, "preset: expected either a preset or, with --from, a run"),
         ({"weights_of": None}, "preset: expected either a preset or, with --from, a run"),
-        ({"tokens": "characters"}, "tokens and vocabulary_size: a model that goes on keeps the vocabulary it has"),
+        ({"tokens": "characters"}, "tokens and vocabulary_size: a run that continues another keeps its vocabulary"),
         ({"weights_of": Path("nowhere")}, "nowhere"),
         ({"set": ("model.model_dim=24",)}, "start: a checkpoint of another model"),
     ],

@@ -58,7 +58,7 @@ def test_the_pipeline_writes_on(run: Path) -> None:
 
 def test_the_card_tells_the_results(run: Path) -> None:
     card = (run.parent / "hf" / "README.md").read_text(encoding="utf-8")
-    unit = vocabulary_of(run).splitter.unit
+    unit = vocabulary_of(run).tokenizer.unit
     assert "pipeline_tag: text-generation" in card
     assert f"| split | context | step | perplexity per {unit} |" in card
     assert "| test | independent segments of 8 |" in card
@@ -87,7 +87,7 @@ def test_the_perplexity_of_lm_eval_is_ours(run: Path) -> None:
     lm_eval, datasets = pytest.importorskip("lm_eval"), pytest.importorskip("datasets")
     task_class = pytest.importorskip("lm_eval.api.task").ConfigurableTask
     vocabulary, length = vocabulary_of(run), 8
-    corpus = open_corpus(str(run.parent / "book.txt"), vocabulary.splitter, run.parent / "cache")
+    corpus = open_corpus(str(run.parent / "book.txt"), vocabulary.tokenizer, run.parent / "cache")
     # Whole segments, after one token that takes the place of what lm-eval puts before a text.
     stream = corpus.split("test")
     start = next(i for i, number in enumerate(stream) if vocabulary.symbols[number] in ("<eos>", "\n", "Ċ"))

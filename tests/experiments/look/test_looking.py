@@ -40,12 +40,12 @@ def looked() -> Looked:
 
 def test_losses_are_those_of_the_evaluation(looked: Looked) -> None:
     given = subject()
-    for losses, reach in ((looked.carried, None), (looked.emptied, 16)):
+    for losses, reach in ((looked.carried, None), (looked.reset, 16)):
         score = evaluate(given.model, given.tokens, CarriedState(16, reach))
         assert score is not None
         assert losses.mean() == pytest.approx(score.loss, rel=1e-5)
-    assert np.array_equal(looked.carried[:16], looked.emptied[:16])
-    assert not np.allclose(looked.carried[16:], looked.emptied[16:], atol=1e-7)
+    assert np.array_equal(looked.carried[:16], looked.reset[:16])
+    assert not np.allclose(looked.carried[16:], looked.reset[16:], atol=1e-7)
 
 
 def test_the_window_is_a_part_of_the_whole(looked: Looked) -> None:

@@ -16,7 +16,7 @@ from fastweights.data.cache_folder import default_cache, write_folder
 from fastweights.data.compressed import COMPRESSED, OnBytes, text_lines
 from fastweights.data.hub import dataset_loader
 from fastweights.data.text.cache import SPLITS, TokenArray, open_cache, write_cache
-from fastweights.data.text.tokenizers import Lines, Splitter, Vocabulary, Words
+from fastweights.data.text.tokenizers import Lines, Tokenizer, Vocabulary, Words
 from fastweights.files import new_folder, sha256_of
 
 FILE_NAMES: dict[str, tuple[str, ...]] = {
@@ -64,12 +64,12 @@ class Corpus:
 
 
 OnProgress = Callable[[int, int], None]
-"""Is told how many bytes of how many have been read; texts are read more than once."""
+"""Called with the bytes read so far and their total; texts are read more than once."""
 
 
 def open_corpus(
     source: str | Path,
-    splitter: Splitter | None = None,
+    tokenizer: Tokenizer | None = None,
     cache: Path | None = None,
     on_progress: OnProgress = lambda done, total: None,
     *,
@@ -80,19 +80,19 @@ def open_corpus(
     Texts are read line by line, so that memory holds their vocabulary and little else. The vocabulary is that of the
     training text, or the given one.
     """
-    splitter = Words() if splitter is None else splitter
+    tokenizer = Words() if tokenizer is None else tokenizer
     cache = default_cache() if cache is None else cache
     known = PUBLIC.get(str(source)) if not Path(source).exists() else None
     path = Path(source) if known is None else _download(str(source), known, cache)
     files = files_of(path)
-    key = _digest(path, files, splitter, "" if vocabulary is None else vocabulary.to_json())
+    key = _digest(path, files, tokenizer, "" if vocabulary is None else vocabulary.to_json())
     folder = cache / key
     if not folder.exists():
-        reading = Reading(files, splitter, on_progress)
-        texts = _with_content(path, splitter, reading)
-        write_folder(cache, key, lambda partial: _encode(partial, vocabulary or _vocabulary(splitter, texts), texts))
+        reading = Reading(files, tokenizer, on_progress)
+        texts = _with_content(path, tokenizer, reading)
+        write_folder(cache, key, lambda partial: _encode(partial, vocabulary or _vocabulary(tokenizer, texts), texts))
     symbols, streams = open_cache(folder)
-    if known is not None and isinstance(splitter, Words) and vocabulary is None:
+    if known is not None and isinstance(tokenizer, Words) and vocabulary is None:
         found = (*(len(streams[split]) for split in SPLITS), len(symbols))
         if found != (*known.tokens, known.vocabulary_size):
             raise ValueError(
@@ -102,26 +102,26 @@ def open_corpus(
     return Corpus(symbols, streams["train"], streams["valid"], streams["test"], key)
 
 
-def digest_of(source: str | Path, splitter: Splitter) -> str:
-    """What the digest of a corpus on the disk would be; nothing is tokenised."""
+def digest_of(source: str | Path, tokenizer: Tokenizer) -> str:
+    """The digest that a corpus on the disk would have; nothing is tokenised."""
     path = Path(source)
-    return _digest(path, files_of(path), splitter)
+    return _digest(path, files_of(path), tokenizer)
 
 
 class Reading:
     """Reads the files of every split, and reports how far that is."""
 
-    def __init__(self, files: dict[str, list[Path]], splitter: Splitter, on_progress: OnProgress) -> None:
-        self.files, self.splitter, self.on_progress = files, splitter, on_progress
+    def __init__(self, files: dict[str, list[Path]], tokenizer: Tokenizer, on_progress: OnProgress) -> None:
+        self.files, self.tokenizer, self.on_progress = files, tokenizer, on_progress
         sizes = {split: sum(file.stat().st_size for file in parts) for split, parts in files.items()}
-        # Symbols are counted in the training text, after a splitter has learnt from it; then every text is encoded.
-        learns = type(splitter).fit is not Splitter.fit
-        looked_up = 0 if splitter.writes_anything else sizes["valid"] + sizes["test"]
+        # Symbols are counted in the training text, after the tokenizer is trained on it; then every text is encoded.
+        learns = type(tokenizer).fit is not Tokenizer.fit
+        looked_up = 0 if tokenizer.writes_anything else sizes["valid"] + sizes["test"]
         self.total, self.done = (1 + learns) * sizes["train"] + sum(sizes.values()) + looked_up, 0
 
     def texts(self, block: int | None = None) -> dict[str, Lines]:
         """How to read each split; longer lines in blocks of so many characters."""
-        block = self.splitter.longest_block if block is None else block
+        block = self.tokenizer.longest_block if block is None else block
         files = [file for parts in self.files.values() for file in parts]
         if len(set(files)) == 1:
             return {split: partial(_read_share, files[0], block, split, self._read_more) for split in SPLITS}
@@ -155,7 +155,7 @@ def files_of(path: Path) -> dict[str, list[Path]]:
     return {split: [path] for split in SPLITS}
 
 
-def _digest(path: Path, files: dict[str, list[Path]], splitter: Splitter, vocabulary: str = "") -> str:
+def _digest(path: Path, files: dict[str, list[Path]], tokenizer: Tokenizer, vocabulary: str = "") -> str:
     """Changes when any of the texts does, the way it is compressed or split, or the vocabulary if one is given."""
     if path.is_file():
         contents = [str(SHARES), sha256_of(path)]
@@ -163,19 +163,19 @@ def _digest(path: Path, files: dict[str, list[Path]], splitter: Splitter, vocabu
         contents = [" ".join(sha256_of(file) for file in parts) for parts in files.values()]
     if vocabulary:
         contents.append(hashlib.sha256(vocabulary.encode()).hexdigest())
-    return hashlib.sha256(repr((splitter, contents)).encode()).hexdigest()[:24]
+    return hashlib.sha256(repr((tokenizer, contents)).encode()).hexdigest()[:24]
 
 
-def _with_content(path: Path, splitter: Splitter, reading: Reading) -> dict[str, Lines]:
+def _with_content(path: Path, tokenizer: Tokenizer, reading: Reading) -> dict[str, Lines]:
     """The texts, none of them empty; those of a file with very long lines in shorter blocks if they have to be."""
     texts = reading.texts()
     empty, reason = _first_empty(texts), ""
     if empty is not None and path.is_file():
         reason = "; the file is too short"
-        if splitter.longest_block < 0:
+        if tokenizer.longest_block < 0:
             reason = "; a file is cut at line ends, this has too few"
         # Blocks of so many characters have fewer bytes than a split, even where each character is four.
-        elif block := min(path.stat().st_size // 100, splitter.longest_block):
+        elif block := min(path.stat().st_size // 100, tokenizer.longest_block):
             texts = reading.texts(block)
             empty = _first_empty(texts)
     if empty is not None:
@@ -187,10 +187,10 @@ def _first_empty(texts: dict[str, Lines]) -> str | None:
     return next((split for split, lines in texts.items() if not any(line.strip() for line in lines())), None)
 
 
-def _vocabulary(splitter: Splitter, texts: dict[str, Lines]) -> Vocabulary:
+def _vocabulary(tokenizer: Tokenizer, texts: dict[str, Lines]) -> Vocabulary:
     """The training text's vocabulary, with `<unk>` if another text needs it."""
-    vocabulary = Vocabulary.of(splitter, texts["train"])
-    if splitter.writes_anything:
+    vocabulary = Vocabulary.of(tokenizer, texts["train"])
+    if tokenizer.writes_anything:
         return vocabulary
     known = all(vocabulary.knows(line) for split in ("valid", "test") for line in texts[split]())
     return vocabulary if known else vocabulary.with_unknown()

@@ -20,7 +20,7 @@ class Segment:
     targets: Tokens
     epoch: int
     first: bool
-    """Whether it starts an epoch: what was carried from the segment before does not belong to it."""
+    """True if it starts an epoch: the state after the segment before does not belong to it."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,15 +22,15 @@ Lines = Callable[[], Iterable[str]]
 
 
 @dataclass(frozen=True)
-class Splitter(ABC):
-    """How a line of text is cut into symbols."""
+class Tokenizer(ABC):
+    """Splits a line of text into symbols."""
 
     unit: ClassVar[str]
-    """What a perplexity is counted per."""
+    """The unit of perplexity: "word", "character", …"""
     longest_block: ClassVar[int]
     """Characters of a line that are read at a time; -1 for all."""
     writes_anything: ClassVar[bool] = False
-    """Whether its symbols can write every text, seen in training or not."""
+    """True if its symbols can write every text, seen in training or not."""
 
     @abstractmethod
     def split(self, line: str) -> list[str]:
@@ -40,8 +40,8 @@ class Splitter(ABC):
     def join(self, symbols: Iterable[str]) -> Iterator[str]:
         """The text of each symbol as it comes, for printing while it is generated."""
 
-    def fit(self, lines: Lines) -> "Splitter":
-        """The same splitter after it has learnt what it needs from the training text."""
+    def fit(self, lines: Lines) -> "Tokenizer":
+        """The tokenizer trained on the training text."""
         return self
 
     def alphabet(self) -> Sequence[str]:
@@ -50,7 +50,7 @@ class Splitter(ABC):
 
 
 @dataclass(frozen=True)
-class Words(Splitter):
+class Words(Tokenizer):
     """Words between white space, and `<eos>` after every line: the word level of WikiText."""
 
     unit: ClassVar[str] = "word"
@@ -73,7 +73,7 @@ class Words(Splitter):
 
 
 @dataclass(frozen=True)
-class Characters(Splitter):
+class Characters(Tokenizer):
     """Characters, line ends among them."""
 
     unit: ClassVar[str] = "character"
@@ -89,7 +89,7 @@ class Characters(Splitter):
 
 
 @dataclass(frozen=True)
-class BytePairs(Splitter):
+class BytePairs(Tokenizer):
     """Byte-pair encoding with Hugging Face tokenizers; any text can be encoded, unseen characters as bytes."""
 
     vocabulary_size: int = 8192
@@ -140,27 +140,27 @@ class BytePairs(Splitter):
         return _tokenizers().Tokenizer.from_str(self.model)
 
 
-SPLITTERS: dict[str, type[Splitter]] = {"words": Words, "characters": Characters, "bpe": BytePairs}
+TOKENIZERS: dict[str, type[Tokenizer]] = {"words": Words, "characters": Characters, "bpe": BytePairs}
 
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """A splitter and its symbols; a symbol's number is its place."""
+    """A tokenizer and its symbols; a symbol's number is its place."""
 
-    splitter: Splitter
+    tokenizer: Tokenizer
     symbols: tuple[str, ...]
 
     @classmethod
-    def of(cls, splitter: Splitter, training_text: Lines) -> "Vocabulary":
+    def of(cls, tokenizer: Tokenizer, training_text: Lines) -> "Vocabulary":
         """Special symbols first, then by falling frequency; equally frequent ones in the order they appear."""
-        splitter = splitter.fit(training_text)
+        tokenizer = tokenizer.fit(training_text)
         counts: Counter[str] = Counter()
         for line in training_text():
-            counts.update(splitter.split(line))
-        alphabet = splitter.alphabet()
+            counts.update(tokenizer.split(line))
+        alphabet = tokenizer.alphabet()
         special = [symbol for symbol in alphabet if symbol == END_OF_LINE]
         seen = [symbol for symbol, _ in counts.most_common()]
-        return cls(splitter, tuple(dict.fromkeys([*special, *seen, *alphabet])))
+        return cls(tokenizer, tuple(dict.fromkeys([*special, *seen, *alphabet])))
 
     def __len__(self) -> int:
         return len(self.symbols)
@@ -175,12 +175,12 @@ class Vocabulary:
         return self if UNKNOWN in self.numbers else replace(self, symbols=(*self.symbols, UNKNOWN))
 
     def knows(self, line: str) -> bool:
-        """Whether every symbol of a line is in the vocabulary."""
-        return all(symbol in self.numbers for symbol in self.splitter.split(line))
+        """True if every symbol of a line is in the vocabulary."""
+        return all(symbol in self.numbers for symbol in self.tokenizer.split(line))
 
     def encode(self, line: str) -> list[int]:
         """The numbers of a line's symbols; an unknown symbol is `<unk>` if there is one."""
-        numbers, symbols = self.numbers, self.splitter.split(line)
+        numbers, symbols = self.numbers, self.tokenizer.split(line)
         unknown = numbers.get(UNKNOWN)
         if unknown is not None:
             return [numbers.get(symbol, unknown) for symbol in symbols]
@@ -188,20 +188,20 @@ class Vocabulary:
             return [numbers[symbol] for symbol in symbols]
         except KeyError as error:
             raise ValueError(
-                f"{error.args[0]!r} is not one of the {len(self)} {self.splitter.unit}s of the training text, "
+                f"{error.args[0]!r} is not one of the {len(self)} {self.tokenizer.unit}s of the training text, "
                 f"and the vocabulary has no {UNKNOWN}"
             ) from None
 
     def decode(self, numbers: Iterable[int]) -> Iterator[str]:
         """The text of each number as it comes."""
-        return self.splitter.join(self.symbols[number] for number in numbers)
+        return self.tokenizer.join(self.symbols[number] for number in numbers)
 
     def to_json(self) -> str:
-        """What `from_json` reads back."""
-        name = next(name for name, splitter in SPLITTERS.items() if isinstance(self.splitter, splitter))
+        """A JSON text that `from_json` reads back."""
+        name = next(name for name, tokenizer in TOKENIZERS.items() if isinstance(self.tokenizer, tokenizer))
         plain: dict[str, Any] = {"splitter": name, "symbols": self.symbols}
-        if isinstance(self.splitter, BytePairs):
-            plain |= {"vocabulary_size": self.splitter.vocabulary_size, "model": self.splitter.model}
+        if isinstance(self.tokenizer, BytePairs):
+            plain |= {"vocabulary_size": self.tokenizer.vocabulary_size, "model": self.tokenizer.model}
         return json.dumps(plain, ensure_ascii=False)
 
     @classmethod
@@ -214,11 +214,11 @@ class Vocabulary:
         symbols = plain.get("symbols") if isinstance(plain, dict) else None
         if not isinstance(symbols, list) or not all(isinstance(symbol, str) for symbol in symbols):
             raise ValueError("not a vocabulary: it has no list of symbols")
-        if plain.get("splitter") not in SPLITTERS:
-            raise ValueError(f"unknown splitter {plain.get('splitter')!r}; possible: {', '.join(SPLITTERS)}")
+        if plain.get("splitter") not in TOKENIZERS:
+            raise ValueError(f"unknown tokenizer {plain.get('splitter')!r}; possible: {', '.join(TOKENIZERS)}")
         if plain["splitter"] == "bpe":
             return cls(BytePairs(int(plain.get("vocabulary_size", 0)), str(plain.get("model", ""))), tuple(symbols))
-        return cls(SPLITTERS[plain["splitter"]](), tuple(symbols))
+        return cls(TOKENIZERS[plain["splitter"]](), tuple(symbols))
 
 
 def _letters() -> Iterator[tuple[str, int]]:

@@ -26,7 +26,7 @@ TEXT = (
 
 @cache
 def measured(seed: int = 0) -> dict[str, Json]:
-    """What each memory retrieves of the same pictures under the same keys."""
+    """Retrieval errors of each memory for the same pictures under the same keys."""
     pictures = torch.from_numpy(drawn_digits(COUNT, seed).pixels)
     found = {}
     for model in MODELS:

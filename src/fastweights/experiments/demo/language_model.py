@@ -37,7 +37,7 @@ SAMPLING = Sampling(temperature=0.8, seed=1)
 
 @dataclass(frozen=True)
 class Written:
-    """What the model is and what it wrote."""
+    """The size of the model, its perplexity, and the text it wrote."""
 
     parameters: int
     memory: int
@@ -119,7 +119,7 @@ def tiny_run(corpus: Corpus) -> Run:
 
 
 def section(written: Written) -> Section:
-    """What became of it, for the report."""
+    """The section of the report."""
     return Section(
         "A language model whose memory does not grow",
         (

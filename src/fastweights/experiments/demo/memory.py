@@ -1,4 +1,4 @@
-"""What a memory holds before and after one association is overwritten (Sec. 4.2), as small pictures."""
+"""A memory before and after one association is overwritten (Sec. 4.2), as small pictures."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +49,7 @@ CHANGE = LinearSegmentedColormap.from_list("change", [(0.0, ORANGE), (0.5, "#fff
 
 @dataclass(frozen=True)
 class Recall:
-    """What one rule's memory was, and what every key retrieved, before and after the overwrite."""
+    """The memory of one rule, and the value that every key retrieved, before and after the overwrite."""
 
     weights: tuple[Weights, Weights]
     reads: tuple[Values, Values]
@@ -143,7 +143,7 @@ def relative_error(read: Tensor, name: str) -> float:
 
 
 def draw(recalls: dict[str, Recall]) -> Figure:
-    """What is stored; then, for each rule, what is retrieved before and after, and the memory itself."""
+    """Draw the stored values; then, for each rule, the retrieved ones before and after, and the memory."""
     figure = Figure(figsize=(10.2, 7.6), layout="constrained")
     figure.suptitle(
         f"One association is overwritten: {CHANGED} meant {WRITTEN[CHANGED]}, now it means {REPLACEMENT}",

@@ -121,7 +121,7 @@ def capacity_rows(found: Outcomes) -> list[tuple[str, ...]]:
 
 
 def demo_report(capacity: Outcomes, overwriting: Outcomes, written: language_model.Written) -> Report:
-    """What the demo saw, as a page."""
+    """The results of the demo as a page."""
     nothing = Outcomes(())
     theirs = Outcomes(tuple(o for pair in RULES for o in published().where("overwriting", *pair, num_keys=SIZE)))
     ours = Outcomes((*capacity, *overwriting))

@@ -57,7 +57,7 @@ class LanguageModellingConfig(TaskConfig):
         if data is None:
             raise ValueError("data: a language model needs the text that it is trained on")
         if self.start:
-            raise ValueError("start: this run goes on with the weights of another; use `fastweights train --from`")
+            raise ValueError("start: this run continues with the weights of another; use `fastweights train --from`")
         return LanguageModelTask(self, training, open_corpus(data), data)
 
     @override

@@ -24,14 +24,14 @@ def continue_from(path: Path, options: DataOptions) -> tuple[Run, Callable[[Run]
     Optimiser, schedule and steps begin anew. Another text is read in the vocabulary of the weights.
     """
     if options.tokens is not None or options.vocabulary_size is not None:
-        raise ValueError("tokens and vocabulary_size: a model that goes on keeps the vocabulary it has")
+        raise ValueError("tokens and vocabulary_size: a run that continues another keeps its vocabulary")
     _, task, checkpoint = load_language_model(path)
     vocabulary, display = vocabulary_of(path), Display.on_terminal()
-    same = Path(options.data).exists() and digest_of(options.data, vocabulary.splitter) == task.text
+    same = Path(options.data).exists() and digest_of(options.data, vocabulary.tokenizer) == task.text
     with display.shown():
         corpus = open_corpus(
             options.data,
-            vocabulary.splitter,
+            vocabulary.tokenizer,
             options.cache,
             display.reads(f"{options.data}: reading the text"),
             vocabulary=None if same else vocabulary,

@@ -28,7 +28,7 @@ def evaluate(options: EvaluateOptions, display: Display) -> Json:
     if options.limit is not None and options.limit < 2:
         raise ValueError(f"limit: expected at least 2 tokens, got {options.limit}")
     vocabulary = vocabulary_of(options.run)
-    unit, unknown = vocabulary.splitter.unit, None
+    unit, unknown = vocabulary.tokenizer.unit, None
     display.shows(unit, lambda loss: {})
     with display.shown():
         tokens, unknown = tokens_of(options, vocabulary)
@@ -58,10 +58,10 @@ def tokens_of(options: EvaluateOptions, vocabulary: Vocabulary) -> tuple[TokenAr
     task = read_run(options.run).task
     assert isinstance(task, LanguageModellingConfig)
     source = options.data or source_of(options.run)
-    if options.data is not None and Path(source).exists() and digest_of(source, vocabulary.splitter) != task.text:
+    if options.data is not None and Path(source).exists() and digest_of(source, vocabulary.tokenizer) != task.text:
         text = read_held_out(source, options.split, vocabulary)
         return text.tokens[: options.limit], text.unknown
-    corpus = open_corpus(source, vocabulary.splitter, options.cache)
+    corpus = open_corpus(source, vocabulary.tokenizer, options.cache)
     if task.text != corpus.digest:
         raise ValueError(
             f"{options.run}: trained on another text than {source} is now; give one as --data, the same or another"

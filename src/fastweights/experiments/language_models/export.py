@@ -28,14 +28,14 @@ def export(run: Path, folder: Path, which: str = "best") -> None:
 
 
 def _parts(vocabulary: Vocabulary) -> tuple[str, tuple[str, ...], str]:
-    splitter = vocabulary.splitter
+    tokenizer = vocabulary.tokenizer
     plain = json.loads(vocabulary.to_json())
-    return str(plain["splitter"]), vocabulary.symbols, splitter.model if isinstance(splitter, BytePairs) else ""
+    return str(plain["splitter"]), vocabulary.symbols, tokenizer.model if isinstance(tokenizer, BytePairs) else ""
 
 
 def _card(run: Path, vocabulary: Vocabulary, task: LanguageModellingConfig, checkpoint: Checkpoint) -> str:
-    """What the model is, how it is loaded, and what was measured."""
-    unit, model = vocabulary.splitter.unit, task.model
+    """The model card: what the model is, how to load it, and what was measured."""
+    unit, model = vocabulary.tokenizer.unit, task.model
     measured = [
         f"| {one['split']} | {one['context']} | {one['step']} | {one['perplexity']:.2f} |" for one in _evaluations(run)
     ]
@@ -72,7 +72,7 @@ print(write("The", max_new_tokens=20)[0]["generated_text"])
 
 
 def _evaluations(run: Path) -> list[Json]:
-    """What `fastweights evaluate` kept, the newest of each kind."""
+    """The newest result of each kind that `fastweights evaluate` kept."""
     file = run / "evaluations.jsonl"
     if not file.exists():
         return []

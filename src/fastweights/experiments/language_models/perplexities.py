@@ -17,7 +17,7 @@ class Perplexity:
     valid: float
     test: float
     at_least: bool = False
-    """Whether the paper says only that it is more than this."""
+    """True if the paper gives only this lower bound."""
 
     @classmethod
     def of_losses(cls, valid: float | None, test: float | None) -> "Perplexity":
@@ -54,7 +54,7 @@ class Perplexities:
 
 
 def perplexities(records: Records) -> Perplexities:
-    """What the models of the tables reached, by size and name."""
+    """Perplexities of the models of the tables, by size and name."""
     found: dict[str, dict[str, Perplexity]] = {}
     for run, record in records.items():
         if is_unchanged(run) and run.task.is_measured(record.result):
@@ -64,7 +64,7 @@ def perplexities(records: Records) -> Perplexities:
 
 
 def measured(record: Record) -> Perplexity:
-    """What a measured model reached."""
+    """The perplexities of a measured model."""
     return Perplexity.of_losses(*(record.result[split]["loss"] for split in ("valid", "test")))
 
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from fastweights.data.text.corpus import PUBLIC, Corpus, open_corpus
-from fastweights.data.text.tokenizers import SPLITTERS, BytePairs, Splitter
+from fastweights.data.text.tokenizers import TOKENIZERS, BytePairs, Tokenizer
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.task import LanguageModelTask
 from fastweights.experiments.options import DataOptions
@@ -174,9 +174,9 @@ def on_data(run: Run, options: DataOptions) -> tuple[Run, Callable[[Run], Task[A
     """A preset for the text that a user names, and what makes the task of this run."""
     if options.source is not None or options.target is not None:
         raise ValueError("source and target: a language model reads one language; they are for translators")
-    splitter, display = _splitter(options.tokens or "words", options.vocabulary_size), Display.on_terminal()
+    tokenizer, display = _tokenizer(options.tokens or "words", options.vocabulary_size), Display.on_terminal()
     with display.shown():
-        corpus = open_corpus(options.data, splitter, options.cache, display.reads(f"{options.data}: reading the text"))
+        corpus = open_corpus(options.data, tokenizer, options.cache, display.reads(f"{options.data}: reading the text"))
 
     def task(run: Run) -> Task[Any]:
         assert isinstance(run.task, LanguageModellingConfig)
@@ -185,9 +185,9 @@ def on_data(run: Run, options: DataOptions) -> tuple[Run, Callable[[Run], Task[A
     return for_corpus(run, corpus), task
 
 
-def _splitter(name: str, vocabulary_size: int | None) -> Splitter:
+def _tokenizer(name: str, vocabulary_size: int | None) -> Tokenizer:
     if vocabulary_size is None:
-        return SPLITTERS[name]()
+        return TOKENIZERS[name]()
     if name != "bpe":
         raise ValueError(f"vocabulary_size: only byte pairs have one, not {name}; possible: --tokens bpe")
     return BytePairs(vocabulary_size)

@@ -1,4 +1,4 @@
-"""What Tables 2-5 have in common: models by name, their runs, and perplexities beside those of the paper."""
+"""A table of the paper's Tables 2-5: models by name, their runs, and perplexities beside the paper's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class PaperTable:
     sizes: tuple[str, ...]
 
     def presets(self, scale: str = "cpu") -> list[str]:
-        """What has to be trained: every model at the size for CPUs, or at each of the paper's."""
+        """The runs to train: every model at the size for CPUs, or at each of the paper's."""
         sizes = ("cpu",) if scale == "cpu" else self.sizes
         return [f"{size}-{model}" for size in sizes for model in self.models.values()]
 

@@ -49,7 +49,7 @@ class LanguageModelTask(Task[Segment]):
         if bool(config.start) != (start is not None):
             raise ValueError("start: the weights that training begins with go with their digest")
         self.config, self.training, self.corpus, self.source, self.start = config, training, corpus, source, start
-        self.unit = corpus.vocabulary.splitter.unit
+        self.unit = corpus.vocabulary.tokenizer.unit
         length, shuffle = config.segment_length, config.shuffle
         self.stream = SegmentStream(corpus.train, training.batch_size, length, shuffle, training.seed)
         if len(corpus.valid) < 2:
@@ -152,7 +152,7 @@ class LanguageModelTask(Task[Segment]):
         return measured
 
     def _positions(self, model: LanguageModel) -> Json:
-        """Losses by position in the validation text: the memory carried on, and emptied after every segment."""
+        """Losses by position in the validation text: the memory carried on, and reset after every segment."""
         tokens, length = self.corpus.valid, self.config.segment_length
         edges, device = edges_up_to(len(tokens) - 1), next(model.parameters()).device
         contexts = {"carried": CarriedState(length), "reset": CarriedState(length, length)}

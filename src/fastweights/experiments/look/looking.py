@@ -30,21 +30,21 @@ class Window:
 
 @dataclass(frozen=True)
 class Looked:
-    """What a model's memories did over a text."""
+    """A recording of a model's memories over a text, with its losses."""
 
     subject: Subject
     reach: int | None
     traces: Recording
     carried: NDArray[np.float64]
     """The loss of every token but the first, with the memory carried on."""
-    emptied: NDArray[np.float64]
-    """The same with the memory emptied after every segment."""
+    reset: NDArray[np.float64]
+    """The same with the memory reset after every segment."""
     window: Window
 
     def perplexities(self) -> list[tuple[int, int, float, float]]:
-        """First and last position of a stretch of the text, and its perplexities: carried on, emptied."""
+        """First and last position of a stretch of the text, and its perplexities: memory carried on, memory reset."""
         return [
-            (a, b, perplexity_of(float(self.carried[a:b].mean())), perplexity_of(float(self.emptied[a:b].mean())))
+            (a, b, perplexity_of(float(self.carried[a:b].mean())), perplexity_of(float(self.reset[a:b].mean())))
             for a, b in pairwise(edges_up_to(len(self.carried)))
         ]
 
@@ -58,8 +58,8 @@ def look(subject: Subject, *, reach: int | None = None, first: int | None = None
         raise ValueError(f"window: {width} tokens from {first} on are not inside a text of {count + 1} tokens")
     with record(subject.model, limit=KEPT_WRITES, spectra_every=max(count // SPECTRA, 1)) as seen:
         carried = _losses(subject, CarriedState(subject.segment_length, reach, batch_size=1))
-    emptied = _losses(subject, CarriedState(subject.segment_length, subject.segment_length))
-    return Looked(subject, reach, seen, carried, emptied, _window(subject, reach, first, width))
+    reset = _losses(subject, CarriedState(subject.segment_length, subject.segment_length))
+    return Looked(subject, reach, seen, carried, reset, _window(subject, reach, first, width))
 
 
 def _losses(subject: Subject, context: CarriedState) -> NDArray[np.float64]:

@@ -21,12 +21,11 @@ OVERWRITES, TOKENS_SHOWN, LEAST_OCCURRENCES = 12, 8, 5
 def page_of(looked: Looked) -> LookPage:
     """Everything on one page."""
     subject = looked.subject
-    carried, emptied = (perplexity_of(float(losses.mean())) for losses in (looked.carried, looked.emptied))
-    memory = "carried over the whole text" if looked.reach is None else f"emptied every {looked.reach:,} tokens"
+    carried, reset = (perplexity_of(float(losses.mean())) for losses in (looked.carried, looked.reset))
+    memory = "carried over the whole text" if looked.reach is None else f"reset every {looked.reach:,} tokens"
     facts = (
         f"{len(subject.tokens):,} {subject.unit}s of {subject.text}; memory {memory}.",
-        f"Perplexity {carried:.4g}; {emptied:.4g} with the memory emptied every {subject.segment_length} "
-        f"{subject.unit}s.",
+        f"Perplexity {carried:.4g}; {reset:.4g} with the memory reset every {subject.segment_length} {subject.unit}s.",
     )
     return LookPage(
         f"What the memories of {subject.name} do",
@@ -43,13 +42,13 @@ def drawings(looked: Looked) -> tuple[Drawing, ...]:
 
 
 def by_position(looked: Looked) -> Drawing:
-    """Perplexity of stretches of the text: memory carried on, memory emptied."""
+    """Perplexity of stretches of the text with the memory carried on and with it reset."""
     rows = looked.perplexities()
 
     def fill(figure: Figure) -> None:
         axes = figure.subplots()
         places = range(len(rows))
-        for shift, colour, column, label in ((-0.2, BLUE, 2, "memory carried on"), (0.2, ORANGE, 3, "memory emptied")):
+        for shift, colour, column, label in ((-0.2, BLUE, 2, "memory carried on"), (0.2, ORANGE, 3, "memory reset")):
             bars = axes.bar([p + shift for p in places], [row[column] for row in rows], 0.38, color=colour, label=label)
             axes.bar_label(bars, fmt="%.4g", fontsize=8.5, padding=2)
         axes.set_xticks(list(places), [f"{a:,}-{b:,}" for a, b, *_ in rows])
@@ -62,9 +61,9 @@ def by_position(looked: Looked) -> Drawing:
     return Drawing(
         "positions",
         draw(9.6, 3.7, fill),
-        f"Perplexity by position. Emptied: the memory starts anew after every {length} {looked.subject.unit}s, so the "
+        f"Perplexity by position. Reset: the memory starts anew after every {length} {looked.subject.unit}s, so the "
         "difference is what the memory knows of the text before, or what it suffers from it.",
-        "Perplexity of stretches of the text with the memory carried on and with it emptied.",
+        "Perplexity of stretches of the text with the memory carried on and with it reset.",
     )
 
 
@@ -101,7 +100,7 @@ def head_table(looked: Looked) -> Table:
 def positions_table(looked: Looked) -> Table:
     """Perplexity by position."""
     rows = tuple((f"{a:,}-{b:,}", f"{x:.4g}", f"{y:.4g}", f"{x / y - 1:+.1%}") for a, b, x, y in looked.perplexities())
-    heads = (f"{looked.subject.unit}s", "memory carried on", "memory emptied", "difference")
+    heads = (f"{looked.subject.unit}s", "memory carried on", "memory reset", "difference")
     return Table("positions", "Perplexity by position.", heads, rows)
 
 
@@ -158,7 +157,7 @@ def shown(window: Window, place: int) -> str:
 
 
 def window_data(window: Window) -> dict[str, Any]:
-    """What the page draws itself: the tokens of the window, their traces, and who erased and read whom."""
+    """Data for the script of the page: tokens of the window, their traces, and which write erased or read which."""
     layers, per_token = [], 1
     for name, trace in window.traces.items():
         per_token = trace["strength"].shape[2] // len(window.symbols)

@@ -1,4 +1,4 @@
-"""What is looked into: a trained language model with a text, from the folder of a run or from a Hugging Face folder."""
+"""The model and the text of `fastweights look`, from the folder of a run or from a Hugging Face folder."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class Subject:
     segment_length: int
 
     def symbols(self, first: int, last: int) -> list[str]:
-        """What the tokens from one position to another stand for."""
+        """The text of the tokens from one position to another."""
         return [self.symbol(int(token)) for token in self.tokens[first:last]]
 
 
@@ -64,12 +64,12 @@ def _of_run(folder: Path, text: Path | None, split: str, which: str, data: str |
     if text is not None:
         tokens, source = _encoded(text, vocabulary), str(text)
     elif split in ("valid", "test"):
-        tokens = open_corpus(data or source_of(folder), vocabulary.splitter).split(split)
+        tokens = open_corpus(data or source_of(folder), vocabulary.tokenizer).split(split)
         source = f"the {split} text of its data"
     else:
         raise ValueError(f"split: expected valid or test, got {split!r}")
     name = f"{folder.name}, step {checkpoint.step:,}"
-    return Subject(name, model, tokens, _symbols(vocabulary), source, vocabulary.splitter.unit, task.segment_length)
+    return Subject(name, model, tokens, _symbols(vocabulary), source, vocabulary.tokenizer.unit, task.segment_length)
 
 
 def _of_hugging_face(folder: Path, text: Path | None) -> Subject:

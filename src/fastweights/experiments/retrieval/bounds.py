@@ -1,4 +1,4 @@
-"""What theory says about the loss ½|v - v̂|² before anything is trained; derivations in docs/reproducing.md."""
+"""Bounds on the loss ½|v - v̂|² before anything is trained; derivations in docs/retrieval.md."""
 
 import math
 

@@ -48,7 +48,7 @@ AS_WRITTEN = EvaluationProtocol()
 """Sec. 6.1: "we sample 20 sequences and test all possible queries"."""
 
 AS_PUBLISHED = EvaluationProtocol(length="S", max_queries=200, average="chunks", redraw=True)
-"""What the published code did, and so what its logs show."""
+"""The evaluation of the published code, and so of its logs."""
 
 
 @torch.no_grad()

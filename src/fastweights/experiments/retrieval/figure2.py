@@ -167,7 +167,7 @@ DESCRIPTION = (
 
 
 def caption(ours: Outcomes, with_published: bool, key_dim: int) -> str:
-    """What the figure shows, as far as it shows it."""
+    """The caption; mentions published or stabilised runs only if they are drawn."""
     parts = [
         "Loss of the best evaluation against the number S of associations (Figure 2 of the paper; "
         f"d_key = {key_dim}, sum rule).",
@@ -194,7 +194,7 @@ def draw_bound(axes: Axes, width: int, largest: int, colour: str) -> None:
 
 
 def line_kinds(with_published: bool) -> list[Line2D]:
-    """What the kinds of lines mean, for a second legend."""
+    """A second legend for the kinds of lines."""
     published = Line2D([], [], color=GREY, linewidth=0.9, alpha=0.6, label="published runs")
     return [
         Line2D([], [], color=GREY, marker="o", label="our runs"),

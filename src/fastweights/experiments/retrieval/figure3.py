@@ -51,7 +51,7 @@ def drawings(records: Records) -> tuple[Drawing, ...]:
 
 
 def tables(records: Records) -> tuple[Table, ...]:
-    """What each variant reached."""
+    """The best and the last loss of each variant."""
     return (rules_table(variants(outcomes(records)), variants(published())),)
 
 

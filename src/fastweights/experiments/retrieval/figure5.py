@@ -31,7 +31,7 @@ SMALLER: dict[tuple[str, str], tuple[int, ...]] = {
     ("favor64", "delta"): (20, 40, 60, 100, 140),
     ("favor64-stabilised", "delta"): (20, 40, 60, 100, 140),
 }
-"""What is run at some sizes only: Schlag (2021) goes step by step, FAVOR+ is not in the figure but in a claim."""
+"""Models that run at some sizes only: Schlag (2021) runs step by step, FAVOR+ is in a claim, not in the figure."""
 QUICK_SIZES, QUICK_PAIRS = (20, 60, 100), (("dpfp1", "delta"), ("dpfp1", "sum"), ("elu", "delta"), ("elu", "sum"))
 
 

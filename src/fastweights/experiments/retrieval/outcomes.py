@@ -36,7 +36,7 @@ class Outcome:
     stopped_because: str = ""
     key_dim: int = 64
     finite: bool = True
-    """Whether every evaluation gave a number."""
+    """True if every evaluation gave a finite loss."""
     best_by_text: float = math.nan
     """The smallest loss of the evaluation that the paper's text describes: all queries, on sequences as in training."""
     curve: tuple[tuple[int, float], ...] = ()

@@ -1,4 +1,4 @@
-"""What self- and cross-attention with a fast-weight memory share."""
+"""The base of self- and cross-attention with a fast-weight memory."""
 
 import torch
 from torch import Tensor, nn

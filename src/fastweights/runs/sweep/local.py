@@ -31,7 +31,7 @@ class LocalProcesses:
     count: int
     function: str
     title: str
-    """What a list of processes shows for the workers."""
+    """The name of the workers in a list of processes."""
 
     def __post_init__(self) -> None:
         if self.count < 1:
@@ -66,7 +66,7 @@ class WorkerPool:
         self.stopping = False
 
     def start(self, count: int) -> None:
-        """Start so many threads, each with its own worker process."""
+        """Start a thread for each job slot, each with its own worker process."""
         self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(count)]
         for thread in self.threads:
             thread.start()

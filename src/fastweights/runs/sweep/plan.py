@@ -1,4 +1,4 @@
-"""What a sweep has to do, as plain data, and the seam to whatever does it: processes here, or machines elsewhere.
+"""The jobs of a sweep as plain data, and the interface of whatever runs them: processes here, or machines elsewhere.
 
 All that a sweep knows is on disk: a run is done when its record exists, and half done when its folder holds a
 checkpoint. So the same command resumes a killed sweep, and two sweeps on one results folder share the work.

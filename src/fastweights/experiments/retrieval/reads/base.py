@@ -46,4 +46,4 @@ class Read(ABC):
 
     @abstractmethod
     def read(self, pairs: Pairs, queries: Questions, projection: Projection | None = None) -> Reads:
-        """What is retrieved for each query once all pairs are written; `projection` is for random maps."""
+        """The value retrieved for each query once all pairs are written; `projection` is for random maps."""

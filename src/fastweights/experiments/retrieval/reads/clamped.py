@@ -23,7 +23,7 @@ def clamped_reads(
     strengths: Float[Tensor, "b t"],
     clamp_first_write: bool,
 ) -> Float[Tensor, "b q v"]:
-    """W_L q for each query. Values get no gradient: they are given, not learnt."""
+    """W_L q for each query. Values get no gradient: they are given, not learned."""
     overlaps = keys @ torch.cat([keys, queries], dim=1).mT
     reads: Tensor = _Steps.apply(overlaps, values, strengths[..., None], clamp_first_write)
     return reads

@@ -86,7 +86,7 @@ class FastWeightRead(Read):
         return reads[:, 0]
 
     def observations(self, pairs: Pairs, projection: Projection | None = None) -> list[Observation]:
-        """What is written into which memory; a first write that is not clamped comes apart, by the delta rule."""
+        """The writes into each memory; a first write that is not clamped is separate, by the delta rule."""
         keys, values = self._mapped_keys(pairs.keys, projection)[:, None], pairs.one_hot_values()[:, None]
         writes = WriteInputs(keys, values, {name: gate[:, None] for name, gate in pairs.gates.items()})
         normalised = self.attention_normalisation is not None
