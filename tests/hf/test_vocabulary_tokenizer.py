@@ -83,7 +83,7 @@ def test_an_unknown_word_is_the_unknown_symbol_and_an_unknown_character_an_error
         characters("Z")
 
 
-def test_byte_pairs_of_other_symbols_and_unknown_splitters_are_refused() -> None:
+def test_byte_pairs_of_other_symbols_and_unknown_tokenizers_are_refused() -> None:
     vocabulary, _ = both("bpe")
     assert isinstance(vocabulary.tokenizer, BytePairs)
     with pytest.raises(ValueError, match="the byte pairs have other symbols than the vocabulary"):

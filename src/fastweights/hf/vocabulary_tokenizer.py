@@ -32,19 +32,19 @@ class FastWeightTokenizer(PreTrainedTokenizerFast):
         return super()._decode(token_ids, False, False, **others)
 
 
-def language_tokenizer(splitter: str, symbols: tuple[str, ...], model: str, length: int) -> FastWeightTokenizer:
+def language_tokenizer(kind: str, symbols: tuple[str, ...], model: str, length: int) -> FastWeightTokenizer:
     """The tokenizer with these symbols, in their order, for texts that a model was trained on in parts of `length`.
 
-    `splitter` is words, characters or bpe; `model` is the JSON of the trained byte pairs.
+    `kind` is words, characters or bpe; `model` is the JSON of the trained byte pairs.
     """
     makers = {"words": _words, "characters": _characters, "bpe": _byte_pairs}
-    if splitter not in makers:
-        raise ValueError(f"splitter: unknown splitter {splitter!r}; possible: {', '.join(makers)}")
+    if kind not in makers:
+        raise ValueError(f"kind: unknown tokenizer {kind!r}; possible: {', '.join(makers)}")
     numbers = {symbol: number for number, symbol in enumerate(symbols)}
-    line_end = {"words": END_OF_LINE, "characters": "\n", "bpe": "Ċ"}[splitter]
+    line_end = {"words": END_OF_LINE, "characters": "\n", "bpe": "Ċ"}[kind]
     boundary = line_end if line_end in numbers else symbols[0]
     return FastWeightTokenizer(
-        tokenizer_object=makers[splitter](numbers, model),
+        tokenizer_object=makers[kind](numbers, model),
         bos_token=boundary,
         eos_token=boundary,
         pad_token=boundary,

@@ -87,7 +87,7 @@ class RunDirectory:
                     file.write(json.dumps(values, allow_nan=False) + "\n")
             except OSError as error:
                 raise OSError(
-                    f"{self.metrics}: could not be written ({error.strerror}); the last checkpoint is untouched, and "
+                    f"{self.metrics}: could not be written ({error.strerror}); the last checkpoint is untouched; "
                     "run the same command again to resume"
                 ) from error
 
