@@ -2,6 +2,7 @@
 #   make demo                     see what a fast-weight memory does
 #   make test                     all tests but the slow ones
 #   make test-all                 the slow ones too (kills, sanitizers, whole reports)
+#   make test-gpu                 the GPU kernels in Triton's interpreter, on the CPU (installs Triton)
 #   make check                    format, lint, types and the fast tests
 #   make report                   figures, tables and claims from the records in results/
 #   make docs                     the documentation as a site, in site/
@@ -29,7 +30,7 @@ else
 PYTHON := $(firstword $(foreach candidate,$(BIN)/python python3.11 python3.12 python3.13 python3,$(if $(call VERSION_OF,$(candidate)),$(candidate))))
 endif
 
-.PHONY: help setup demo test test-all lint check bench report docs clean
+.PHONY: help setup demo test test-all test-gpu lint check bench report docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -54,6 +55,10 @@ test: $(READY)
 
 test-all: $(READY)
 	$(PYTEST) $(OPTIONS)
+
+test-gpu: $(READY)
+	@$(PIP) triton
+	TRITON_INTERPRET=1 $(PYTEST) tests/kernels/triton tests/memory/test_triton.py -m "not slow" $(OPTIONS)
 
 lint: $(READY)
 	$(BIN)/ruff format --check

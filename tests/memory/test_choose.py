@@ -24,7 +24,9 @@ def test_auto_takes_no_filled_chunk_for_a_single_step(monkeypatch: pytest.Monkey
 
 
 def test_an_unknown_backend_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(ValueError, match="unknown backend 'abacus'; possible: auto, native, chunked, recurrent"):
+    with pytest.raises(
+        ValueError, match="unknown backend 'abacus'; possible: auto, native, triton, chunked, recurrent"
+    ):
         choose_backend("abacus", Call(CPU, torch.float32, steps=2))
 
 

@@ -5,6 +5,8 @@ from typing import Literal, NamedTuple
 from torch import Tensor
 
 from fastweights.kernels.native.features import CompiledMap
+from fastweights.kernels.transforms import active_transform
+from fastweights.kernels.triton import availability
 
 NormalisationKernel = Literal["none", "sum"]
 """Normalisations that a compiled map can apply in the same pass: φ(x), or φ(x) / Σ_j φ(x)_j."""
@@ -21,6 +23,18 @@ def fused_features(
     feature_map: MapKernel | None, normalisation: NormalisationKernel | None, x: Tensor
 ) -> Tensor | None:
     """φ'(x) in one pass; None if no kernel here computes this map with this normalisation for such tensors."""
-    if feature_map is None or normalisation is None or not feature_map.compiled.serves(x):
+    if feature_map is None or normalisation is None:
         return None
-    return feature_map.compiled(x, list(feature_map.parameters), normalisation == "sum")
+    compiled, parameters = feature_map
+    if compiled.serves(x):
+        return compiled(x, list(parameters), normalisation == "sum")
+    if x.device.type == "cuda" and _served_by_triton(x):
+        from fastweights.kernels.triton.features import fused
+
+        return fused(compiled, x, parameters, normalisation == "sum")
+    return None
+
+
+def _served_by_triton(x: Tensor) -> bool:
+    fits = x.dtype in availability.DTYPES and availability.wrong_device(x.device) is None
+    return fits and availability.unavailable() is None and active_transform() == "none"

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from fastweights.memory import chunked, native, recurrent
+from fastweights.memory import chunked, native, recurrent, triton
 from fastweights.memory.backend import Backend, Call
 
-BACKENDS: dict[str, Backend] = {"native": native, "chunked": chunked, "recurrent": recurrent}
+BACKENDS: dict[str, Backend] = {"native": native, "triton": triton, "chunked": chunked, "recurrent": recurrent}
 """Fastest first."""
 
 STEP_BY_STEP = "recurrent"
@@ -26,6 +26,9 @@ SHORTCUTS: dict[str, Shortcut] = {
 """Tried before anything else, by the name of the backend asked for; `auto` tries the fastest."""
 if SHORTCUTS:
     SHORTCUTS["auto"] = next(iter(SHORTCUTS.values()))
+
+LOW_PRECISION = {name for name, module in BACKENDS.items() if module.__dict__.get("takes_low_precision")}
+"""Backends that are handed queries, keys and values of 16 bits as they are; the others get them in float32."""
 
 
 class BackendStatus(NamedTuple):

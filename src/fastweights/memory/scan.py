@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fastweights.memory.backend import Call
-from fastweights.memory.choose import BACKENDS, SHORTCUTS, choose_backend
+from fastweights.memory.choose import BACKENDS, LOW_PRECISION, SHORTCUTS, choose_backend
 from fastweights.shapes import KeptWeights, Keys, PerKey, PerStep, Queries, Values, Weights
 
 
@@ -80,19 +80,20 @@ def fast_weight_scan(
     }
     _check(given, keys, values)
     differentiable = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given.values())
-    scan = BACKENDS[choose_backend(backend, Call.of(keys, decay, lookups, differentiable))].scan
-    dtype = torch.promote_types(keys.dtype, torch.float32)
+    chosen = choose_backend(backend, Call.of(keys, decay, lookups, differentiable))
+    scan, dtype = BACKENDS[chosen].scan, torch.promote_types(keys.dtype, torch.float32)
     if weights is None:
         batch, heads, _, key_dim = keys.shape
         weights = keys.new_zeros(batch, heads, values.shape[-1], key_dim, dtype=dtype)
-    q, k, v, a, b, w = (x if x.dtype == dtype else x.to(dtype) for x in (queries, keys, values, erase, write, weights))
+    q, k, v = (queries, keys, values) if chosen in LOW_PRECISION else (x.to(dtype) for x in (queries, keys, values))
+    a, b, w = (x if x.dtype == dtype else x.to(dtype) for x in (erase, write, weights))
     g, e = (None if x is None else x.to(dtype) for x in (decay, lookups))
     if keys.device.type != "meta" and torch.is_autocast_enabled(keys.device.type):
         with torch.autocast(keys.device.type, enabled=False):
             reads, weights = scan(q, k, v, a, b, w, g, e)
     else:
         reads, weights = scan(q, k, v, a, b, w, g, e)
-    return reads if values.dtype == dtype else reads.to(values.dtype), weights
+    return reads if reads.dtype == values.dtype else reads.to(values.dtype), weights
 
 
 def _scan_in_segments(

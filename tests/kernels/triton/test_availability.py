@@ -1,0 +1,47 @@
+"""Whether Triton can run here, with and without it."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from fastweights.kernels.triton import availability
+
+CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
+
+
+def test_without_triton_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(availability, "installed", lambda: False)
+    assert availability.unavailable() == "Triton is not installed; possible: pip install 'fastweights[gpu]'"
+
+
+def test_without_a_gpu_the_interpreter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(availability, "installed", lambda: True)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    assert "torch sees no NVIDIA or AMD GPU; TRITON_INTERPRET=1" in (availability.unavailable() or "")
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert availability.unavailable() is None
+
+
+def test_each_kind_of_tensor_has_its_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRITON_INTERPRET", raising=False)
+    assert availability.wrong_device(CUDA) is None
+    assert availability.wrong_device(CPU) == "it runs on NVIDIA and AMD GPUs, got tensors on cpu"
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    assert availability.wrong_device(CPU) is None
+    assert availability.wrong_device(CUDA) == "TRITON_INTERPRET=1 serves CPU tensors only, got tensors on cuda:0"
+
+
+def test_the_package_works_where_triton_cannot_be_imported() -> None:
+    program = (
+        "import sys; sys.modules['triton'] = None\n"
+        "import torch, fastweights as f\n"
+        "x, a = torch.ones(1, 1, 2, 3), torch.ones(1, 1, 2)\n"
+        "f.fast_weight_scan(x, x, x, a, a)\n"
+        "assert f.DPFP()(x).shape == (1, 1, 2, 6)\n"
+        "assert not any(name.startswith('fastweights.kernels.triton.') and 'availability' not in name\n"
+        "               for name in sys.modules)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=300)
