@@ -101,7 +101,8 @@ def test_the_weights_of_half_precision_inputs_may_be_float32_but_not_float64() -
 
 @pytest.mark.parametrize("name", ["chunkd", "", "cuda", "NATIVE"])
 def test_an_unknown_backend_lists_the_known_ones(name: str) -> None:
-    with pytest.raises(ValueError, match=rf"unknown backend '{name}'; possible: auto, native, chunked, recurrent"):
+    known = "auto, native, triton, chunked, recurrent"
+    with pytest.raises(ValueError, match=rf"unknown backend '{name}'; possible: {known}"):
         fast_weight_scan(**draw(0), backend=name)
 
 
