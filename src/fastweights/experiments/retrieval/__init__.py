@@ -1,4 +1,4 @@
 """The synthetic retrieval experiments: how much a memory holds, and whether it can overwrite (Sec. 6.1, App. C)."""
 
-SHOWS = ("figure1", "figure2", "figure3", "figure4", "figure5")
+SHOWS = ("figure1", "figure2", "figure3", "figure4", "figure5", "writes")
 RUNS = ("capacity", "overwriting")

@@ -4,8 +4,16 @@ from collections.abc import Callable, Mapping
 
 from fastweights.experiments.retrieval.reads import READS, FastWeightRead, Read
 from fastweights.feature_maps import DPFP, FEATURE_MAPS, EluPlusOne, Favor, FeatureMap, Tanh
-from fastweights.memory import NORMALISATIONS, AttentionNormalisation, NoNormalisation, SumNormalisation
-from fastweights.update_rules import UPDATE_RULES, DeltaRule, FastWeightMemoryRule, SumRule
+from fastweights.memory import (
+    NORMALISATIONS,
+    AttentionNormalisation,
+    CentredL2,
+    L2Normalisation,
+    NoNormalisation,
+    Normalisation,
+    SumNormalisation,
+)
+from fastweights.update_rules import UPDATE_RULES, DeltaRule, FastWeightMemoryRule, NormalisedStep, SumRule, UpdateRule
 
 MODELS: dict[str, FeatureMap | None] = {
     "softmax": None,
@@ -23,6 +31,22 @@ MODELS: dict[str, FeatureMap | None] = {
 }
 """Models of the figures by name: their feature map, or none for softmax attention."""
 
+WAYS: dict[str, tuple[type[DeltaRule | NormalisedStep], Normalisation]] = {
+    "delta": (DeltaRule, SumNormalisation()),
+    "delta-l2": (DeltaRule, L2Normalisation()),
+    "delta-centred": (DeltaRule, CentredL2()),
+    "nlms": (NormalisedStep, SumNormalisation()),
+}
+"""Ways to write: a rule that replaces what a key retrieves, and how keys are normalised."""
+
+STRENGTHS: dict[str, dict[str, float]] = {"": {}, "-2": {"negative": True}, "-bias": {"beta_bias": 3.0}}
+"""What a name adds if β is not σ(W_β x): 2σ(W_β x), or σ(W_β x + b) with b that starts at 3."""
+
+
+def _write(rule: UpdateRule, normalisation: Normalisation) -> Callable[[FeatureMap], FastWeightRead]:
+    return lambda phi: FastWeightRead(phi, rule, normalisation)
+
+
 RULES: dict[str, Callable[[FeatureMap], FastWeightRead]] = {
     "sum": lambda phi: FastWeightRead(phi, SumRule(), NoNormalisation(), AttentionNormalisation()),
     "delta": lambda phi: FastWeightRead(phi, DeltaRule(), SumNormalisation()),
@@ -30,6 +54,12 @@ RULES: dict[str, Callable[[FeatureMap], FastWeightRead]] = {
     "schlag2021-nolayernorm": lambda phi: FastWeightRead(
         phi, FastWeightMemoryRule(layer_norm=False), NoNormalisation()
     ),
+    **{
+        f"{way}{end}": _write(rule(**more), normalisation)  # type: ignore[arg-type]
+        for way, (rule, normalisation) in WAYS.items()
+        for end, more in STRENGTHS.items()
+        if f"{way}{end}" != "delta"
+    },
 }
 """Update rules of the figures by name, each with the normalisation it goes with."""
 
@@ -38,20 +68,23 @@ def model_and_rule(read: Read) -> tuple[str, str] | None:
     """The names that the figures have for a model and its rule, if it is one of theirs."""
     if not isinstance(read, FastWeightRead):
         return name_in(READS, read), "none"
-    model, rule = map_label(read.feature_map), rule_label(read)
-    return (model, rule) if model in MODELS and rule in RULES and RULES[rule](read.feature_map) == read else None
+    model, rule = map_label(read.feature_map), _known_rule(read)
+    return (model, rule) if model in MODELS and rule is not None else None
 
 
 def read_label(read: Read) -> str:
     """Short name of a model: its map and rule, and its normalisation where that is not the usual one of the rule."""
     if not isinstance(read, FastWeightRead):
         return name_in(READS, read)
-    rule = rule_label(read)
-    label = f"{map_label(read.feature_map)}-{rule}"
-    if rule in RULES and RULES[rule](read.feature_map) == read:
-        return label
-    label += f"-{name_in(NORMALISATIONS, read.normalisation)}"
+    if (known := _known_rule(read)) is not None:
+        return f"{map_label(read.feature_map)}-{known}"
+    label = f"{map_label(read.feature_map)}-{rule_label(read)}-{name_in(NORMALISATIONS, read.normalisation)}"
     return label if read.attention_normalisation is None else f"{label}-attention"
+
+
+def _known_rule(read: FastWeightRead) -> str | None:
+    """The name of a rule with its normalisation, if it has one."""
+    return next((name for name, make in RULES.items() if make(read.feature_map) == read), None)
 
 
 def rule_label(read: FastWeightRead) -> str:
