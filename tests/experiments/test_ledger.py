@@ -12,6 +12,7 @@ from fastweights.experiments.questions.claims import REVIEW as ABOUT_QUESTIONS
 from fastweights.experiments.recall.claims import LATER_WORK
 from fastweights.experiments.retrieval.claims import CLAIMS as RETRIEVAL_CLAIMS
 from fastweights.experiments.retrieval.claims import DISAGREEMENTS
+from fastweights.experiments.retrieval.claims import REVIEW as ABOUT_RETRIEVAL
 from fastweights.experiments.translation.claims import CLAIMS as TRANSLATION_CLAIMS
 from retrieval_records import records_as_published
 
@@ -27,7 +28,7 @@ def test_it_has_a_row_for_each_claim() -> None:
 
 
 def test_questions_of_a_review_and_claims_of_later_work_have_tables_of_their_own() -> None:
-    asked = (ABOUT_CONTRAST, ABOUT_GROWTH, ABOUT_QUESTIONS, ABOUT_IMAGES)
+    asked = (ABOUT_RETRIEVAL, ABOUT_CONTRAST, ABOUT_GROWTH, ABOUT_QUESTIONS, ABOUT_IMAGES)
     for table, count in ((review({}), sum(map(len, asked))), (later_work({}), len(LATER_WORK))):
         assert len(table.rows) == count
         assert {row[-1] for row in table.rows} == {"not run yet"}

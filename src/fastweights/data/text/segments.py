@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from jaxtyping import Int64
+from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from fastweights.data.text.cache import TokenArray
@@ -21,6 +21,10 @@ class Segment:
     epoch: int
     first: bool
     """True if it starts an epoch: the state after the segment before does not belong to it."""
+    emptied: Bool[Tensor, "b"] | None = None
+    """Columns that begin with an empty memory, if only some of them do."""
+    before: Int64[Tensor, "b s"] | None = None
+    """Earlier tokens of the columns, for a memory that is written by the weights of now."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +72,13 @@ class SegmentStream:
         read = np.stack([self.tokens[row + start : row + end + 1] for row in rows]).astype(np.int64)
         tokens = torch.from_numpy(read)
         return Segment(tokens[:, :-1].contiguous(), tokens[:, 1:].contiguous(), epoch, first=place == 0)
+
+    def before(self, step: int, segments: int, columns: slice = slice(None)) -> Tokens:
+        """The tokens of the last so many segments before that of a step, all of its epoch."""
+        place = step % self.segments
+        start, end = (place - segments) * self.length, place * self.length
+        rows = np.arange(self.batch_size)[columns] * self.column_length
+        return torch.from_numpy(np.stack([self.tokens[row + start : row + end] for row in rows]).astype(np.int64))
 
     def _order(self, epoch: int) -> "np.ndarray[tuple[int], np.dtype[np.int64]]":
         return np.random.default_rng([self.seed, epoch]).permutation(self.segments)

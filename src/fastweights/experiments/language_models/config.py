@@ -16,6 +16,28 @@ from fastweights.training.task import Task, TaskConfig
 
 
 @dataclass(frozen=True)
+class Carrying:
+    """What happens to a carried memory in training; by default it lasts until the epoch ends, as in the paper."""
+
+    reset_chance: float = 0.0
+    """With which each column's memory is emptied before a segment."""
+    reset_every: int = 0
+    """Segments after which all memories are emptied, as if columns were so short; 0 for never."""
+    rewritten: int = 0
+    """Segments that the present weights read again before each step, from an empty memory, in place of one that was
+    written by earlier weights; 0 to carry that."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.reset_chance <= 1:
+            raise ValueError(f"reset_chance: expected a probability, got {self.reset_chance}")
+        for name in ("reset_every", "rewritten"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name}: expected at least 0 segments, got {getattr(self, name)}")
+        if self.reset_chance and self.rewritten:
+            raise ValueError("reset_chance: a memory that is written anew before each step has nothing to reset")
+
+
+@dataclass(frozen=True)
 class LanguageModellingConfig(TaskConfig):
     """Predict the next token of a text that is cut into segments.
 
@@ -31,6 +53,7 @@ class LanguageModellingConfig(TaskConfig):
     shuffle: bool = False
     start: str = ""
     """Digest of the weights that training begins with; empty for fresh ones."""
+    carrying: Carrying = Carrying()
     test_stride: int = field(default=64, compare=False)
     """How far the window moves when a finished model is measured; 1 in the paper, more where a few cores do it."""
 
@@ -48,6 +71,8 @@ class LanguageModellingConfig(TaskConfig):
             raise ValueError(
                 "shuffle: with carry_state each segment has to continue the one before; choose one of them"
             )
+        if self.carrying != Carrying() and not self.carry_state:
+            raise ValueError("carrying: without carry_state no memory is carried; possible: carry_state=true")
 
     @override
     def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from fastweights.evaluation.perplexity import perplexity_of
 from fastweights.experiments.language_models.presets import is_unchanged, size_of
 from fastweights.experiments.records import Records
-from fastweights.reporting import BLACK, BLUE, GREEN, ORANGE, SKY, VERMILION, Drawing, Series, draw
+from fastweights.reporting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, Drawing, Series, draw
 
 MemorySpan = Mapping[int, float]
 """Perplexity by words; the last one is the whole text."""
@@ -18,6 +18,10 @@ SERIES = {
     "linear-delta-centred-nopos-carried": Series("Linear, delta rule, centred L2", SKY, "^"),
     "linear-gated-nopos-carried": Series("Linear, gated delta rule", ORANGE, "v"),
     "linear-gated-centred-nopos-carried": Series("Linear, gated delta rule, centred L2", GREEN, "P"),
+    "linear-delta-nopos-carried-resets": Series("Linear, delta rule, random resets", BLUE, "D", "--"),
+    "linear-delta-nopos-carried-columns": Series("Linear, delta rule, short columns", BLUE, "D", ":"),
+    "linear-delta-nopos-carried-rewritten": Series("Linear, delta rule, rewritten", PURPLE, "X", "--"),
+    "linear-delta-centred-nopos-carried-resets": Series("Linear, centred L2, random resets", SKY, "^", "--"),
     "transformer-xl": Series("Transformer-XL", BLACK, "s"),
 }
 

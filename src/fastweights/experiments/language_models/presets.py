@@ -4,15 +4,17 @@
 `-nopos` drops the positions, `-carried` keeps the memory from one segment to the next. `-l2`, `-centred` and `-step`
 (NLMS) stand for other normalisations of a write, `-gated` for the gated delta rule; `gated-delta` and `kimi-delta` are
 these models as they were published, without positions, with `-conv` and without their convolution and output gate.
+Behind `-carried`, `-resets`, `-columns` and `-rewritten` change how long memories last in training (`CARRYINGS`).
 """
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 from fastweights.data.text.corpus import PUBLIC, Corpus, open_corpus
 from fastweights.data.text.tokenizers import TOKENIZERS, BytePairs, Tokenizer
-from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.experiments.language_models.config import Carrying, LanguageModellingConfig
 from fastweights.experiments.language_models.task import LanguageModelTask
 from fastweights.experiments.options import DataOptions
 from fastweights.experiments.records import Records
@@ -116,6 +118,15 @@ SUCCESSORS: dict[str, FastWeightAttentionConfig] = {
 }
 
 
+CARRYINGS: dict[str, Carrying] = {
+    "resets": Carrying(reset_chance=1 / 8),
+    "columns": Carrying(reset_every=8),
+    "rewritten": Carrying(rewritten=8),
+}
+"""Ways to carry a memory in training, which lasts eight segments in each of them, on average or always."""
+CARRIED_OTHERWISE = ("linear-delta-nopos-carried", "linear-delta-centred-nopos-carried")
+
+
 def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
     """Every model of the tables: its attention, whether it has positions, and whether its memory is carried on."""
     assert isinstance(size.task, LanguageModellingConfig)
@@ -164,6 +175,11 @@ def _presets() -> dict[str, Run]:
                 training = replace(training, steps=training.steps // 2, warmup_steps=training.warmup_steps // 2)
             task = replace(size.task, model=model, carry_state=carried)
             presets[f"{size_name}-{name}"] = Run(task, training, preset=f"{size_name}-{name}")
+        for name, (way, carrying) in product(CARRIED_OTHERWISE, CARRYINGS.items()):
+            run = presets[f"{size_name}-{name}"]
+            assert isinstance(run.task, LanguageModellingConfig)
+            full_name = f"{size_name}-{name}-{way}"
+            presets[full_name] = replace(run, task=replace(run.task, carrying=carrying), preset=full_name)
     return presets
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import torch
@@ -14,8 +14,10 @@ from fastweights.data.text.segments import Segment, SegmentStream
 from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import CarriedState, Context, Score, perplexity_of
 from fastweights.evaluation.positions import edges_up_to, losses_by_position
+from fastweights.experiments.language_models.carrying import begins_anew, emptied_columns, empty_rows, rewritten
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.files import Json
+from fastweights.memory import FastWeightState
 from fastweights.models.language_model import LanguageModel
 from fastweights.runs.checkpoint import Tensors
 from fastweights.runs.display import Display
@@ -63,25 +65,48 @@ class LanguageModelTask(Task[Segment]):
         model = LanguageModel(self.config.model).eval()
         with torch.no_grad(), self.training.autocast(torch.device("cpu")):
             model(torch.zeros(1, 1, dtype=torch.int64))
-        states = self.initial_states(model, 1)
-        if states is not None and any(state.grows for state in states):
+        states = model.initial_states(1) if self.config.carry_state else ()
+        if any(state.grows for state in states):
             raise ValueError("carry_state: softmax attention keeps every step, its state would grow without bound")
+        if self.config.carrying.reset_chance and not all(isinstance(state, FastWeightState) for state in states):
+            raise ValueError("reset_chance: only memories of fixed size are emptied one by one; possible: reset_every")
         if self.start is not None:
             load_model(model, self.start, "start")
         return model
 
     @override
     def batch(self, step: int, share: Share) -> Segment:
-        return self.stream.at(step, share.of(self.training.batch_size))
+        columns, carrying = share.of(self.training.batch_size), self.config.carrying
+        segment = self.stream.at(step, columns)
+        place = step % self.stream.segments
+        if carrying.rewritten:
+            since = place % carrying.reset_every if carrying.reset_every else place
+            count = min(carrying.rewritten, since)
+            return replace(segment, before=self.stream.before(step, count, columns) if count else None)
+        emptied = None
+        if carrying.reset_chance:
+            emptied = emptied_columns(carrying, self.training.seed, step, self.training.batch_size)[columns]
+        return replace(segment, first=begins_anew(carrying, place), emptied=emptied)
 
     @override
     def loss(self, model: nn.Module, batch: Segment, states: States | None) -> tuple[Tensor, States | None]:
         assert isinstance(model, LanguageModel)
         device = next(model.parameters()).device
-        carry = self.config.carry_state
-        hidden, after = model(batch.inputs.to(device), states if carry and not batch.first else None)
+        carry = self._carries
+        if not carry or batch.first:
+            states = None
+        elif states is not None and batch.emptied is not None:
+            states = empty_rows(states, model.initial_states(len(batch.inputs)), batch.emptied)
+        if batch.before is not None:
+            states = rewritten(model, batch.before.to(device))
+        hidden, after = model(batch.inputs.to(device), states)
         loss = model.losses(hidden, batch.targets.to(device)).mean()
         return loss, [state.detach().clone() for state in after] if carry else None
+
+    @property
+    def _carries(self) -> bool:
+        """Whether a step goes on with the memories that the step before left."""
+        return self.config.carry_state and not self.config.carrying.rewritten
 
     @override
     def evaluate(self, model: nn.Module, step: int, interrupted: Interrupted) -> Evaluation | None:
@@ -95,11 +120,11 @@ class LanguageModelTask(Task[Segment]):
 
     @override
     def starts_anew(self, step: int) -> bool:
-        return not self.config.carry_state or step % self.stream.segments == 0
+        return not self._carries or begins_anew(self.config.carrying, step % self.stream.segments)
 
     @override
     def initial_states(self, model: nn.Module, rows: int) -> States | None:
-        if not self.config.carry_state:
+        if not self._carries:
             return None
         assert isinstance(model, LanguageModel)
         return model.initial_states(rows)

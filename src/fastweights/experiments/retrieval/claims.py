@@ -3,6 +3,9 @@
 from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval import capacity_claims, overwriting_claims
 from fastweights.experiments.retrieval.outcomes import Outcomes, outcomes, published
+from fastweights.experiments.retrieval.review import REVIEW
+
+__all__ = ["CLAIMS", "DISAGREEMENTS", "REVIEW", "ours", "theirs"]
 
 CLAIMS = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS)
 

@@ -31,7 +31,7 @@ MODELS: dict[str, FeatureMap | None] = {
 }
 """Models of the figures by name: their feature map, or none for softmax attention."""
 
-WAYS: dict[str, tuple[type[DeltaRule | NormalisedStep], Normalisation]] = {
+WAYS_TO_WRITE: dict[str, tuple[type[DeltaRule | NormalisedStep], Normalisation]] = {
     "delta": (DeltaRule, SumNormalisation()),
     "delta-l2": (DeltaRule, L2Normalisation()),
     "delta-centred": (DeltaRule, CentredL2()),
@@ -56,7 +56,7 @@ RULES: dict[str, Callable[[FeatureMap], FastWeightRead]] = {
     ),
     **{
         f"{way}{end}": _write(rule(**more), normalisation)  # type: ignore[arg-type]
-        for way, (rule, normalisation) in WAYS.items()
+        for way, (rule, normalisation) in WAYS_TO_WRITE.items()
         for end, more in STRENGTHS.items()
         if f"{way}{end}" != "delta"
     },

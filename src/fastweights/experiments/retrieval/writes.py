@@ -5,11 +5,10 @@ from matplotlib.figure import Figure
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
-from fastweights.experiments.retrieval.names import STRENGTHS, WAYS
+from fastweights.experiments.retrieval.names import STRENGTHS, WAYS_TO_WRITE
 from fastweights.experiments.retrieval.outcomes import SOLVED, Outcome, Outcomes, median, outcomes
 from fastweights.experiments.retrieval.presets import preset
-from fastweights.reporting.report import Table
-from fastweights.reporting.style import BLUE, GREEN, ORANGE, SKY, Drawing, Series, draw
+from fastweights.reporting import BLUE, GREEN, ORANGE, SKY, Drawing, Series, Table, draw
 from fastweights.runs.display import number
 from fastweights.training.run import Run
 
@@ -43,7 +42,7 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
         for seed in seeds
         for strength in STRENGTHS
         if not strength or size in STRENGTH_SIZES
-        for way in WAYS
+        for way in WAYS_TO_WRITE
     ]
 
 
@@ -61,7 +60,7 @@ def found(records: Records) -> Outcomes:
 def drawings(records: Records) -> tuple[Drawing, ...]:
     """Loss by S and steps by the form of β, once something was run that the paper did not."""
     ended = found(records)
-    return (drawing(ended),) if any(ended.where(rule=way) for way in WAYS if way != "delta") else ()
+    return (drawing(ended),) if any(ended.where(rule=way) for way in WAYS_TO_WRITE if way != "delta") else ()
 
 
 def tables(records: Records) -> tuple[Table, ...]:
