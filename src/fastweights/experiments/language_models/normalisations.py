@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from fastweights.experiments.language_models.perplexities import Perplexity, measured, shown
 from fastweights.experiments.language_models.presets import DATASETS, PRESETS, SIZES, is_unchanged
-from fastweights.experiments.language_models.tables import on_text
+from fastweights.experiments.language_models.tables import Table, on_text
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting import Table
 from fastweights.training.run import Run
 
 TITLE = "Normalisations: language models whose writes land"

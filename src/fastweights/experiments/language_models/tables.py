@@ -11,6 +11,8 @@ from fastweights.experiments.records import Coverage, Records
 from fastweights.reporting import Table
 from fastweights.training.run import Run
 
+__all__ = ["SHOWN_SIZES", "PaperTable", "Table", "on_text"]
+
 SHOWN_SIZES = {
     "small": "small, WikiText-103",
     "medium": "medium, WikiText-103",
