@@ -52,10 +52,10 @@ struct ScanBackward {
     void* grad_weights;                                     // b h v k, contiguous
 };
 
-// A feature map of every row of x: φ(x), or φ(x) / Σ_j φ(x)_j. ELU+1 (features/elu.h) has nothing more to say.
+// A feature map of every row of x, normalised or not. ELU+1 (features/elu.h) has nothing more to say.
 struct FeatureRows {
     std::int64_t batch, heads, steps, input_dim;
-    std::int64_t divide_by_sum;  // 0 or 1
+    std::int64_t normalise;      // 0: not at all, 1: by the sum, 2: to length 1, 3: to length 1 without the mean
     Sequence inputs;             // b h t d
     Sequence features;           // b h t k: the result, or its gradient
     Sequence grad_inputs;        // b h t d; absent in the forward pass
@@ -90,6 +90,43 @@ struct AttentionCall {
     Sequence grad_queries, grad_keys, grad_values;
 };
 
+// Few rows through a linear layer (generation/linear_rows.h):  y = x Wᵀ + b, or relu of it.
+struct LinearRows {
+    std::int64_t rows, inner, outputs;
+    void *x, *weights, *bias, *y;  // rows × inner, outputs × inner, outputs (may be absent), rows × outputs
+    std::int64_t x_row, weight_row, y_row;
+    std::int64_t relu;  // 0 or 1
+};
+
+// Layer norm of x + added (generation/norm_rows.h); all contiguous. Without weight: the sum alone.
+struct NormRows {
+    std::int64_t rows, width;
+    void *x, *added, *weight, *bias, *y;  // added and bias may be absent
+    double epsilon;
+};
+
+// One step of a layer from its input to its output (generation/attention_step.h), in generation; all contiguous.
+struct AttentionStep {
+    std::int64_t batch, model_dim, heads, key_dim, feature_dim, value_dim;
+    std::int64_t map, parameter, normalise;  // 0: DPFP with ν, 1: ELU+1; as in FeatureRows
+    std::int64_t has_strength;               // 1: the delta rule, 0: the sum rule
+    double largest_strength;
+    void* strength_bias;                     // one number per head; may be absent
+    double read_scale;
+    void *x, *projection, *output, *y;       // b model, rows × model, model × (heads · values), b model
+    void *weights, *final_weights;           // b h v k
+};
+
+// What follows attention in a block:  x ← norm(x + read) ;   y = norm(x + W₂ relu(W₁ x + b₁) + b₂)   or, with pre_norm,
+// x ← x + read ;   y = x + W₂ relu(W₁ norm(x) + b₁) + b₂.  All contiguous.
+struct FeedForwardStep {
+    std::int64_t batch, model_dim, hidden_dim, pre_norm;
+    void *x, *read, *y;                                            // b model
+    void *attention_weight, *attention_bias, *weight, *bias;       // of the two norms; those of attention are not used with pre_norm
+    double attention_epsilon, epsilon;
+    void *first, *first_bias, *second, *second_bias;
+};
+
 // One head is cut into tiles of value columns (rows of W), which do not depend on each other.
 struct Kernels {
     std::int64_t (*forward_tiles)(const ScanShape&);
@@ -105,6 +142,11 @@ struct Kernels {
     void (*elu_plus_one)(const FeatureRows&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t count);
     std::int64_t (*attention_workspace)(const AttentionCall&);
     void (*attention)(const AttentionCall&, std::int64_t batch, std::int64_t head, void* workspace);
+    void (*linear)(const LinearRows&, std::int64_t first, std::int64_t count);  // outputs [first, first + count)
+    void (*norm)(const NormRows&);
+    std::int64_t (*attention_step_workspace)(const AttentionStep&);
+    // false if something is not finite
+    bool (*attention_step)(const AttentionStep&, const void* projected, void* reads, std::int64_t batch, std::int64_t head, void* workspace);
 };
 
 }  // namespace fastweights

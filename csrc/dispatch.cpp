@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "capi.h"
+#include "levels.h"
 #include "threads.h"
 
 namespace fastweights {
@@ -56,9 +57,13 @@ const Level& level_in_use() {
     return *level;
 }
 
+}  // namespace
+
 const Kernels& kernels_for(Index element_bytes) {
     return element_bytes == sizeof(double) ? *level_in_use().float64 : *level_in_use().float32;
 }
+
+namespace {
 
 double multiply_adds(const ScanShape& shape) {
     return 3.0 * static_cast<double>(shape.batch * shape.heads * shape.steps) * static_cast<double>(shape.key_dim * shape.value_dim);

@@ -2,6 +2,9 @@
 #include "attention/kernel_attention.h"
 #include "features/dpfp.h"
 #include "features/elu.h"
+#include "generation/attention_step.h"
+#include "generation/linear_rows.h"
+#include "generation/norm_rows.h"
 #include "scan/backward.h"
 #include "scan/rows.h"
 #include "scan/step.h"
@@ -121,13 +124,13 @@ Index dpfp_workspace(const DpfpRows& call) {
 
 template <class Real>
 void dpfp(const DpfpRows& call, Index batch, Index head, Index first, Index count, void* workspace) {
-    const Dpfp<Real> map(static_cast<Real*>(workspace), call.rows.input_dim, call.shifts, call.rows.divide_by_sum != 0);
+    const Dpfp<Real> map(static_cast<Real*>(workspace), call.rows.input_dim, call.shifts, static_cast<Normalise>(call.rows.normalise));
     map_rows<Real>(map, call.rows, batch, head, first, count);
 }
 
 template <class Real>
 void elu_plus_one(const FeatureRows& call, Index batch, Index head, Index first, Index count) {
-    map_rows<Real>(EluPlusOne<Real>(call.input_dim, call.divide_by_sum != 0), call, batch, head, first, count);
+    map_rows<Real>(EluPlusOne<Real>(call.input_dim, static_cast<Normalise>(call.normalise)), call, batch, head, first, count);
 }
 
 enum AttentionMap : Index { kDpfp, kEluPlusOne, kFavor };
@@ -157,10 +160,10 @@ void attention(const AttentionCall& call, Index batch, Index head, void* workspa
     Real* const space = static_cast<Real*>(workspace);
     Real* const rest = space + round_up(map_workspace<Real>(call), kLanes<Real>);
     if (call.map == kDpfp) {
-        const Dpfp<Real> map(space, dim, call.parameter, false);
+        const Dpfp<Real> map(space, dim, call.parameter, Normalise::None);
         attend<Real>(call, batch, head, UnscaledMap<Real, Dpfp<Real>>(map), rest);
     } else if (call.map == kEluPlusOne) {
-        attend<Real>(call, batch, head, UnscaledMap<Real, EluPlusOne<Real>>(EluPlusOne<Real>(dim, false)), rest);
+        attend<Real>(call, batch, head, UnscaledMap<Real, EluPlusOne<Real>>(EluPlusOne<Real>(dim, Normalise::None)), rest);
     } else {
         const Rows<const Real> rows{static_cast<const Real*>(call.rows), call.row};
         const Rows<const Real> columns{static_cast<const Real*>(call.columns), call.column};
@@ -171,7 +174,8 @@ void attention(const AttentionCall& call, Index batch, Index head, void* workspa
 template <class Real>
 constexpr Kernels kKernels = {forward_tiles<Real>, forward_workspace<Real>, forward<Real>, backward_workspace<Real>,
                               backward<Real>,      dpfp_workspace<Real>,    dpfp<Real>,    elu_plus_one<Real>,
-                              attention_workspace<Real>, attention<Real>};
+                              attention_workspace<Real>, attention<Real>,    linear_rows<Real>,
+                              norm_rows<Real>,     attention_step_workspace<Real>, attention_step<Real>};
 
 }  // namespace
 

@@ -1,6 +1,7 @@
-// The map DPFP, alone or with sum normalisation, row by row:
+// The map DPFP, alone or normalised, row by row:
 //
 //   r = min(relu([x, -x]), √max) ;   f_s[i] = r[i] r[i - s]  (indices modulo 2d, s = 1 ... ν) ;   y = f  or  y = f / Σ f
+// or as in features/unit_length.h
 //
 // The backward pass computes the features again: nothing but x is saved.
 //   df = dy  or  df = (dy - Σ dy·y) / Σ f ;   dr[i] = Σ_s df_s[i] r[i - s] + df_s[i + s] r[i + s]
@@ -8,7 +9,7 @@
 
 #include <initializer_list>
 
-#include "features/float_limits.h"
+#include "features/unit_length.h"
 #include "simd/small_product.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
@@ -22,8 +23,9 @@ class Dpfp {
 
     static Index workspace_size(Index input_dim, Index nu) { return kTogether * (nu + 2) * row_size(input_dim, nu); }
 
-    Dpfp(Real* memory, Index input_dim, Index shifts, bool normalise)
-        : workspace(memory), half(input_dim), width(2 * input_dim), nu(shifts), normalised(normalise) {}
+    Dpfp(Real* memory, Index input_dim, Index shifts, Normalise normalise)
+        : workspace(memory), half(input_dim), width(2 * input_dim), nu(shifts), normalised(normalise == Normalise::Sum),
+          of_unit_length(normalise >= Normalise::Length), centred(normalise == Normalise::CentredLength) {}
 
     // At most kTogether rows.
     void forward(Rows<const Real> x, Rows<Real> y, Index count) const {
@@ -42,7 +44,7 @@ class Dpfp {
   private:
     Real* const workspace;
     const Index half, width, nu;
-    const bool normalised;
+    const bool normalised, of_unit_length, centred;
 
     static Index row_size(Index input_dim, Index nu) { return round_up(2 * input_dim + 2 * nu + kLanes<Real>, kLanes<Real>); }
 
@@ -134,9 +136,11 @@ class Dpfp {
                     *value = normalised ? feature(rectified, i, shift) / total : feature(rectified, i, shift);
                 },
                 y);
+        if (of_unit_length) UnitLength<Real>({y - nu * width, nu, width, width}, centred).normalise();
     }
 
     void load_gradients(const Real* rectified, const Real* grad_y, Real* gradients) const {
+        if (of_unit_length) return load_gradients_of_unit_length(rectified, grad_y, gradients);
         const Real total = normalised ? measure(rectified) : Real(1), factor = 1 / total;
         const Real mean = normalised ? average(rectified, grad_y, total) : Real(0);
         for (Index shift = 1; shift <= nu; ++shift, grad_y += width, gradients += row_size(half, nu)) {
@@ -144,6 +148,17 @@ class Dpfp {
             for (; i + kLanes<Real> <= width; i += kLanes<Real>) store(gradients + i, factor * (load(grad_y + i) - mean));
             for (; i < width; ++i) gradients[i] = factor * (grad_y[i] - mean);
             for (i = 0; i < nu; ++i) gradients[width + i] = gradients[i];
+            std::memset(gradients + width + nu, 0, kVectorBytes);
+        }
+    }
+
+    void load_gradients_of_unit_length(const Real* rectified, const Real* grad_y, Real* gradients) const {
+        const Index stride = row_size(half, nu);
+        for (Index shift = 1; shift <= nu; ++shift)
+            each([&](Index i, Vector<Real>* value) { *value = feature(rectified, i, shift); }, gradients + (shift - 1) * stride);
+        UnitLength<Real>({gradients, nu, width, stride}, centred).differentiate(grad_y);
+        for (Index shift = 1; shift <= nu; ++shift, gradients += stride) {
+            for (Index i = 0; i < nu; ++i) gradients[width + i] = gradients[i];
             std::memset(gradients + width + nu, 0, kVectorBytes);
         }
     }

@@ -1,12 +1,12 @@
-// The map ELU+1, alone or with sum normalisation, row by row:
+// The map ELU+1, alone or normalised, row by row:
 //
-//   f = x + 1 if x > 0, else exp(x) ;   y = f  or  y = f / Σ f
+//   f = x + 1 if x > 0, else exp(x) ;   y = f  or  y = f / Σ f  or as in features/unit_length.h
 //
 // The backward pass computes the features again: nothing but x is saved.
 //   df = dy  or  df = (dy - Σ dy·y) / Σ f ;   dx = df min(f, 1)
 #pragma once
 
-#include "features/float_limits.h"
+#include "features/unit_length.h"
 #include "simd/small_product.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
@@ -53,7 +53,9 @@ class EluPlusOne {
   public:
     static constexpr Index kTogether = 64;
 
-    EluPlusOne(Index input_dim, bool normalise) : width(input_dim), normalised(normalise) {}
+    EluPlusOne(Index input_dim, Normalise normalise)
+        : width(input_dim), normalised(normalise == Normalise::Sum), of_unit_length(normalise >= Normalise::Length),
+          centred(normalise == Normalise::CentredLength) {}
 
     void forward(Rows<const Real> x, Rows<Real> y, Index count) const {
         for (Index row = 0; row < count; ++row) forward(x.row(row), y.row(row));
@@ -69,14 +71,29 @@ class EluPlusOne {
     };
 
     const Index width;
-    const bool normalised;
+    const bool normalised, of_unit_length, centred;
+
+    // The features where the result will be.
+    UnitLength<Real> unit_length(const Real* x, Real* to) const {
+        each([&](Index i, Index count) { put(to, i, count, feature(take(x, i, count))); });
+        return {{to, 1, width, width}, centred};
+    }
 
     void forward(const Real* x, Real* y) const {
+        if (of_unit_length) return unit_length(x, y).normalise();
         const Scale scale = normalised ? measure(x) : Scale{1, 1};
         each([&](Index i, Index count) { put(y, i, count, feature(take(x, i, count)) * scale.shrunk / scale.total); });
     }
 
     void backward(const Real* x, const Real* grad_y, Real* grad_x) const {
+        if (of_unit_length) {
+            unit_length(x, grad_x).differentiate(grad_y);
+            each([&](Index i, Index count) {
+                const Vector<Real> f = feature(take(x, i, count)), slope = f > 1 ? broadcast(Real(1)) : f;
+                put(grad_x, i, count, take(grad_x, i, count) * slope);
+            });
+            return;
+        }
         const Scale scale = normalised ? measure(x) : Scale{1, 1};
         const Real factor = scale.shrunk / scale.total;
         Vector<Real> sums = {};

@@ -19,6 +19,9 @@ int fastweights_scan_backward(const ScanBackward*, std::int64_t, std::int64_t);
 int fastweights_dpfp(const DpfpRows*, std::int64_t, std::int64_t);
 int fastweights_elu_plus_one(const FeatureRows*, std::int64_t, std::int64_t);
 int fastweights_kernel_attention(const AttentionCall*, std::int64_t, std::int64_t);
+int fastweights_linear(const LinearRows*, std::int64_t, std::int64_t);
+int fastweights_attention_step(const AttentionStep*, std::int64_t, std::int64_t);
+int fastweights_feed_forward_step(const FeedForwardStep*, std::int64_t, std::int64_t);
 int fastweights_step(const TensorExchange*, std::int64_t, void*, void*, void*, void*, void*, void*, void*, void*, int, void*, int, void*);
 }
 
@@ -138,10 +141,10 @@ void step_case() {
 
 template <class Real, class Call>
 void features_case(Index width_per_input, Index d, Call call) {
-    const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({0, 1, 5, 70}), width = width_per_input * d, divide_by_sum = pick({0, 1});
+    const Index b = pick({0, 1, 2}), h = pick({0, 1, 3}), t = pick({0, 1, 5, 70}), width = width_per_input * d, normalise = pick({0, 1, 2, 3});
     Tensor<Real> x(b, h, t, d, false), dy(b, h, t, width, false), y(b, h, t, width, true), dx(b, h, t, d, true);
-    const FeatureRows forward{b, h, t, d, divide_by_sum, x.sequence(), y.sequence(), {nullptr, 0, 0, 0}};
-    const FeatureRows backward{b, h, t, d, divide_by_sum, x.sequence(), dy.sequence(), dx.sequence()};
+    const FeatureRows forward{b, h, t, d, normalise, x.sequence(), y.sequence(), {nullptr, 0, 0, 0}};
+    const FeatureRows backward{b, h, t, d, normalise, x.sequence(), dy.sequence(), dx.sequence()};
     if (!call(forward) || !call(backward)) std::exit(2);
     y.check("features"), dx.check("dx");
 }
@@ -184,6 +187,45 @@ void attention_case() {
     dq.check("dq of attention"), dk.check("dk of attention"), dv.check("dv of attention");
 }
 
+template <class Real>
+std::vector<Real> numbers(Index count, bool result = false) {
+    std::vector<Real> made(static_cast<std::size_t>(count), std::nan(""));
+    std::uniform_real_distribution<Real> uniform(-1, 1);
+    for (Real& x : made)
+        if (!result) x = uniform(generator);
+    return made;
+}
+
+template <class Real>
+void check_written(const std::vector<Real>& result) {
+    for (Real x : result)
+        if (!std::isfinite(x)) std::exit(7);
+}
+
+template <class Real>
+void generation_case() {
+    const Index rows = pick({1, 2, 5}), model = pick({1, 7, 16, 33}), hidden = pick({1, 8, 40, 131}), threads = pick({1, 2, 4});
+    auto x = numbers<Real>(rows * model), read = numbers<Real>(rows * model), first = numbers<Real>(hidden * model);
+    auto second = numbers<Real>(model * hidden), bias = numbers<Real>(std::max(model, hidden)), y = numbers<Real>(rows * hidden, true);
+    const LinearRows linear{rows, model, hidden, x.data(), first.data(), pick({0, 1}) ? bias.data() : nullptr, y.data(), model, model, hidden, pick({0, 1})};
+    if (!fastweights_linear(&linear, sizeof(Real), threads)) std::exit(2);
+    check_written(y);
+    auto out = numbers<Real>(rows * model, true);
+    const FeedForwardStep block{rows, model, hidden, pick({0, 1}), x.data(), read.data(), out.data(), bias.data(), bias.data(), bias.data(),
+                                bias.data(), 1e-5, 1e-5, first.data(), bias.data(), second.data(), bias.data()};
+    if (fastweights_feed_forward_step(&block, sizeof(Real), threads) != 1) std::exit(2);
+    check_written(out);
+    const Index heads = pick({1, 3}), key = pick({2, 8, 17}), value = pick({1, 4, 5, 16}), map = pick({0, 1}), nu = pick({1, 2});
+    const Index features = map == 0 ? 2 * nu * key : key, strength = pick({0, 1});
+    auto projection = numbers<Real>((2 * heads * key + heads * value + (strength ? heads : 0)) * model), output = numbers<Real>(model * heads * value);
+    auto weights = numbers<Real>(rows * heads * value * features), after = numbers<Real>(rows * heads * value * features, true);
+    auto strengths = numbers<Real>(heads), result = numbers<Real>(rows * model, true);
+    const AttentionStep step{rows, model, heads, key, features, value, map, nu, pick({0, 1, 2, 3}), strength, 2.0, pick({0, 1}) ? strengths.data() : nullptr,
+                             0.5, x.data(), projection.data(), output.data(), result.data(), weights.data(), after.data()};
+    if (fastweights_attention_step(&step, sizeof(Real), threads) != 1) std::exit(2);
+    check_written(result), check_written(after);
+}
+
 }  // namespace
 
 int main(int, char** arguments) {
@@ -196,6 +238,7 @@ int main(int, char** arguments) {
             pick({0, 1}) ? step_case<float>() : step_case<double>();
             pick({0, 1}) ? features_case<float>() : features_case<double>();
             pick({0, 1}) ? attention_case<float>() : attention_case<double>();
+            pick({0, 1}) ? generation_case<float>() : generation_case<double>();
         }
     }
     std::printf("%d cases\n", done);

@@ -1,6 +1,6 @@
 """The compiled forms of feature maps, looked up by map and normalisation: neither has to know the other."""
 
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
 from torch import Tensor
 
@@ -8,8 +8,9 @@ from fastweights.kernels.native.features import CompiledMap
 from fastweights.kernels.transforms import active_transform
 from fastweights.kernels.triton import availability
 
-NormalisationKernel = Literal["none", "sum"]
-"""Normalisations that a compiled map can apply in the same pass: φ(x), or φ(x) / Σ_j φ(x)_j."""
+NormalisationKernel = Literal["none", "sum", "l2", "centred-l2"]
+"""Normalisations that a compiled map can apply in the same pass, in the order of their numbers there."""
+NUMBERS: dict[str, int] = {name: number for number, name in enumerate(get_args(NormalisationKernel))}
 
 
 class MapKernel(NamedTuple):
@@ -27,8 +28,8 @@ def fused_features(
         return None
     compiled, parameters = feature_map
     if compiled.serves(x):
-        return compiled(x, list(parameters), normalisation == "sum")
-    if x.device.type == "cuda" and _served_by_triton(x):
+        return compiled(x, list(parameters), NUMBERS[normalisation])
+    if x.device.type == "cuda" and normalisation in ("none", "sum") and _served_by_triton(x):
         from fastweights.kernels.triton.features import fused
 
         return fused(compiled, x, parameters, normalisation == "sum")

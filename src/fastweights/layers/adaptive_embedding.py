@@ -5,11 +5,13 @@ from itertools import pairwise
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import embedding, linear
+from torch.nn.functional import embedding
 from typing_extensions import override
 
+from fastweights.kernels.native.generation import few_rows
 from fastweights.kernels.transforms import active_transform
 from fastweights.layers.exact.softmax_loss import log_probabilities, softmax_losses
+from fastweights.layers.word_scores import WordScores
 from fastweights.shapes import Inputs
 
 Tokens = Int[Tensor, "b t"]
@@ -61,11 +63,24 @@ class AdaptiveEmbedding(nn.Module):
 
     def log_probabilities(self, hidden: Inputs) -> Float[Tensor, "b t vocabulary"]:
         """log p of every word at every position."""
-        head, *tails = (log_probabilities(linear(hidden, *cluster)) for cluster in self._clusters())
+        head, *tails = (log_probabilities(few_rows(hidden, *cluster)) for cluster in self._clusters())
         if not self.cutoffs:
             return head
         frequent, *clusters = head.split([self.cutoffs[0], *(1 for _ in tails)], dim=-1)
         return torch.cat([frequent, *(cluster + tail for cluster, tail in zip(clusters, tails, strict=True))], dim=-1)
+
+    def scores(self, hidden: Float[Tensor, " model"]) -> WordScores:
+        """log p of every word for one position, a cluster's words only once they are asked for."""
+        bounds = (*self.cutoffs, self.vocabulary_size)
+        logits = few_rows(hidden, self.table[: bounds[0]], self.bias[: bounds[0]])
+        if self.cutoffs:
+            logits = torch.cat([logits, few_rows(hidden, self.cluster_table, self.cluster_bias)])
+
+        def within(number: int) -> Tensor:
+            words = slice(bounds[number], bounds[number + 1])
+            return log_probabilities(few_rows(hidden, self.table[words], self.bias[words])).cpu()
+
+        return WordScores(log_probabilities(logits).cpu(), bounds, within)
 
     def _clusters(self) -> list[tuple[Tensor, Tensor]]:
         """Weights and biases of the head (frequent words, then clusters) and of each tail."""

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fastweights.layers.exact.dropout import Dropout
+from fastweights.layers.exact.single_step import feed_forward_step
 from fastweights.memory import LayerState
 from fastweights.shapes import Inputs, Mask
 
@@ -74,6 +75,8 @@ class Block(nn.Module):
         return self._finish(x, self.attention.attend(self.attention_norm(x) if self.pre_norm else x, mask))
 
     def _finish(self, x: Tensor, read: Tensor) -> Tensor:
+        if x.shape[1] == 1 and (taken := feed_forward_step(self, x, read)) is not None:
+            return taken
         if self.pre_norm:
             x = x + self.dropout(read)
             return x + self.feed_forward(self.feed_forward_norm(x))

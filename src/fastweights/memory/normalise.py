@@ -70,6 +70,7 @@ class L2Normalisation(Normalisation):
     """φ'(x) = φ(x) / |φ(x)|₂: a write of strength 1 then replaces the old value in full."""
 
     equations: ClassVar[str] = "-"
+    kernel: ClassVar[NormalisationKernel | None] = "l2"
 
     @override
     def __call__(self, features: Features) -> Features:
@@ -90,6 +91,7 @@ class CentredL2(Normalisation):
     equations: ClassVar[str] = "-"
     keeps_sign: ClassVar[bool] = False
     fewest_features: ClassVar[int] = 2
+    kernel: ClassVar[NormalisationKernel | None] = "centred-l2"
 
     @override
     def __call__(self, features: Features) -> Features:

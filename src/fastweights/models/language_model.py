@@ -12,6 +12,7 @@ from fastweights.config import ConfigCodec
 from fastweights.layers import Block, FeedForward, SinusoidalPositions
 from fastweights.layers.adaptive_embedding import AdaptiveEmbedding
 from fastweights.layers.exact.dropout import Dropout
+from fastweights.layers.word_scores import WordScores
 from fastweights.memory import LayerState
 from fastweights.models.attention import REGISTRIES, AttentionConfig, FastWeightAttentionConfig
 from fastweights.shapes import Inputs, Mask
@@ -122,6 +123,10 @@ class LanguageModel(nn.Module):
     def log_probabilities(self, hidden: Inputs) -> Float[Tensor, "b t vocabulary"]:
         """log p of every word of the vocabulary."""
         return self.embedding.log_probabilities(hidden)
+
+    def scores(self, hidden: Float[Tensor, " model"]) -> WordScores:
+        """log p of the words that can follow one hidden vector, for drawing one of them."""
+        return self.embedding.scores(hidden)
 
 
 def _initialise(module: nn.Module) -> None:

@@ -163,7 +163,7 @@ def test_a_forked_process_has_memory_of_its_own() -> None:
 def train(x: Tensor, strengths: Tensor) -> list[Tensor]:
     """Results and gradients of features and a scan."""
     x, strengths = x.clone().requires_grad_(), strengths.clone().requires_grad_()
-    keys = _COMPILED(x, [1], divide_by_sum=True)
+    keys = _COMPILED(x, [1], normalise=1)
     weights = torch.zeros(x.shape[0], x.shape[1], x.shape[3], keys.shape[3])
     reads, final = native.scan(keys, keys, x, strengths, strengths, weights, None)
     (reads.square().sum() + final.square().sum()).backward()

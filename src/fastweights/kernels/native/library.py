@@ -20,7 +20,10 @@ LEVELS = ("avx512", "avx2", "baseline")
 ELEMENT_BYTES = {torch.float32: 4, torch.float64: 8}
 """Number types that the kernels compute with."""
 
-KERNELS = ("scan_forward", "scan_backward", "dpfp", "elu_plus_one", "kernel_attention")
+KERNELS = (
+    *("scan_forward", "scan_backward", "dpfp", "elu_plus_one", "kernel_attention"),
+    *("linear", "attention_step", "feed_forward_step"),
+)
 
 
 def _open() -> tuple[ctypes.CDLL | None, str | None]:
@@ -33,8 +36,11 @@ def _open() -> tuple[ctypes.CDLL | None, str | None]:
         return None, f"the compiled library cannot be loaded: {error}"
     library.fastweights_level.restype = ctypes.c_char_p
     library.fastweights_use_level.argtypes = [ctypes.c_char_p]
-    for name in KERNELS:
-        library[f"fastweights_{name}"].argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64]
+    try:
+        for name in KERNELS:
+            library[f"fastweights_{name}"].argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64]
+    except AttributeError:
+        return None, "the compiled library is older than the package: install it again with pip"
     wanted = os.environ.get(INSTRUCTIONS)
     if wanted and not library.fastweights_use_level(wanted.encode()):
         possible = [level for level in LEVELS if library.fastweights_use_level(level.encode())]
