@@ -1,5 +1,7 @@
 """The rules of known layers as plain loops over steps, heads and sequences, in the layouts of their authors."""
 
+from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import torch
@@ -16,6 +18,12 @@ def random_sequence(shapes: dict[str, tuple[int, ...]], dtype: torch.dtype = tor
     if "beta" in drawn:
         drawn["beta"] = drawn["beta"].sigmoid()
     return {name: x.to(dtype).requires_grad_() for name, x in drawn.items()}
+
+
+def positional(function: Callable[..., Any]) -> str:
+    """The names of the arguments that need not be named."""
+    parameters = signature(function).parameters.values()
+    return " ".join(one.name for one in parameters if one.kind is one.POSITIONAL_OR_KEYWORD)
 
 
 def gradients(results: tuple[Tensor, Tensor], inputs: dict[str, Tensor]) -> dict[str, Tensor]:

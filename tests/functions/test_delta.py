@@ -3,10 +3,10 @@
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import normalize
+from torch.nn.functional import normalize, softplus
 
 from fastweights.functions import chunk_delta_rule, chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
-from rule_loops import delta_rule_by_hand, gradients, random_sequence
+from rule_loops import delta_rule_by_hand, gradients, positional, random_sequence
 
 
 def given(key_heads: int = 4, steps: int = 7, **options: torch.dtype) -> dict[str, Tensor]:
@@ -42,6 +42,56 @@ def test_decays_per_head_and_per_channel_multiply() -> None:
     torch.testing.assert_close(ours, hand, rtol=1e-12, atol=1e-13)
     with pytest.raises(ValueError, match="gv: a decay per value channel"):
         fused_recurrent_gated_delta_rule(**inputs, gv=inputs["v"])
+
+
+@pytest.mark.parametrize("function", [chunk_gated_delta_rule, fused_recurrent_gated_delta_rule])
+def test_gates_may_be_computed_inside(function) -> None:
+    inputs = given()
+    more = random_sequence({"A_log": (4,), "dt_bias": (4,)})
+    decay = -more["A_log"].exp() * softplus(inputs["g"] + more["dt_bias"])
+    named = {"use_gate_in_kernel": True, "use_beta_sigmoid_in_kernel": True, "allow_neg_eigval": True}
+    ours = function(**inputs, **more, **named, output_final_state=True)
+    hand = delta_rule_by_hand(**inputs | {"g": decay, "beta": 2 * inputs["beta"].sigmoid()})
+    torch.testing.assert_close(ours, hand, rtol=1e-12, atol=1e-13)
+    everything = inputs | more
+    torch.testing.assert_close(gradients(ours, everything), gradients(hand, everything), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        ({"A_log": torch.zeros(4)}, "with use_gate_in_kernel=True only"),
+        ({"use_gate_in_kernel": True}, "A_log: use_gate_in_kernel needs it"),
+        ({"allow_neg_eigval": True}, "with use_beta_sigmoid_in_kernel=True only"),
+    ],
+)
+@pytest.mark.parametrize("function", [chunk_gated_delta_rule, fused_recurrent_gated_delta_rule])
+def test_options_that_do_not_go_together_are_refused(function, option, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        function(**given(), **option)
+
+
+def test_a_gate_without_an_input_is_refused() -> None:
+    inputs = given()
+    del inputs["g"]
+    with pytest.raises(ValueError, match="g: use_gate_in_kernel needs it"):
+        fused_recurrent_gated_delta_rule(**inputs, use_gate_in_kernel=True, A_log=torch.zeros(4))
+
+
+def test_what_chooses_a_kernel_elsewhere_has_no_effect() -> None:
+    one = {name: x[:1] for name, x in given().items() if name != "initial_state"}
+    expected = chunk_gated_delta_rule(**one, cu_seqlens=[0, 3, 7])[0]
+    ends = torch.tensor([0, 3, 7])
+    named = {"cu_seqlens": ends, "cu_seqlens_cpu": ends, "chunk_indices": torch.zeros(2, 2), "chunk_size": 32}
+    assert torch.equal(chunk_gated_delta_rule(**one, **named)[0], expected)
+
+
+def test_arguments_have_the_order_of_flash_linear_attention() -> None:
+    """The order in which they may be given without their names; from there on versions differ."""
+    shared = "scale initial_state output_final_state use_qk_l2norm_in_kernel"
+    assert positional(chunk_gated_delta_rule) == f"q k v g beta {shared}"
+    assert positional(fused_recurrent_gated_delta_rule) == f"q k v g gk gv beta {shared}"
+    assert positional(chunk_delta_rule) == f"q k v beta {shared} cu_seqlens cu_seqlens_cpu"
 
 
 def test_an_absent_strength_is_one() -> None:

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn.functional import softplus
 
 from fastweights.functions import chunk_kda, fused_recurrent_kda
-from rule_loops import delta_rule_by_hand, gradients, random_sequence
+from rule_loops import delta_rule_by_hand, gradients, positional, random_sequence
 
 
 def given(steps: int = 7, **options: torch.dtype) -> dict[str, Tensor]:
@@ -37,6 +37,20 @@ def test_the_decay_may_be_computed_inside(lower_bound: float | None) -> None:
     torch.testing.assert_close(ours, hand, rtol=1e-12, atol=1e-13)
 
 
+def test_with_a_lower_bound_the_rate_may_be_absent() -> None:
+    inputs = given()
+    named = {"use_gate_in_kernel": True, "lower_bound": -5.0, "safe_gate": True}
+    absent = chunk_kda(**inputs, **named)[0]
+    torch.testing.assert_close(absent, chunk_kda(**inputs, **named, A_log=torch.zeros(2))[0])
+
+
+def test_arguments_have_the_order_of_flash_linear_attention() -> None:
+    """The order in which they may be given without their names; from there on versions differ."""
+    both = "scale initial_state output_final_state use_qk_l2norm_in_kernel"
+    assert positional(chunk_kda) == f"q k v g beta {both}"
+    assert positional(fused_recurrent_kda) == f"q k v g beta A_log dt_bias {both}"
+
+
 def test_strengths_up_to_two() -> None:
     inputs = given()
     twice = chunk_kda(**inputs, use_beta_sigmoid_in_kernel=True, allow_neg_eigval=True)[0]
@@ -54,7 +68,8 @@ def test_packed_sequences_equal_single_ones() -> None:
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ({"use_gate_in_kernel": True}, "A_log: use_gate_in_kernel needs it"),
+        ({"use_gate_in_kernel": True}, "A_log: use_gate_in_kernel needs it, or a lower_bound"),
+        ({"use_gate_in_kernel": True, "safe_gate": True, "A_log": torch.zeros(2)}, "lower_bound: safe_gate"),
         ({"lower_bound": -5.0}, "with use_gate_in_kernel=True only"),
         ({"allow_neg_eigval": True}, "with use_beta_sigmoid_in_kernel=True only"),
         ({"use_gate_in_kernel": True, "A_log": torch.zeros(2), "lower_bound": 1.0}, "expected a negative logarithm"),

@@ -1,5 +1,7 @@
 """Mamba-2's rule under the names of mamba-ssm."""
 
+from inspect import signature
+
 import pytest
 import torch
 from torch import Tensor
@@ -79,10 +81,78 @@ def test_a_step_is_the_loop_and_changes_the_state(groups: int) -> None:
     torch.testing.assert_close(step["state"], state, rtol=1e-12, atol=1e-13)
 
 
-def test_a_step_with_a_step_size_per_channel_is_refused() -> None:
-    step = one_step(given(steps=1))
-    with pytest.raises(ValueError, match="expected one number per head"):
-        selective_state_update(**step | {"dt": step["dt"].contiguous()})
+def by_channel(state: Tensor, x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor) -> tuple[Tensor, Tensor]:  # noqa: N803
+    """W_cn ← exp(A_cn Δ_c) W_cn + Δ_c x_c B_n,  y_c = Σ_n W_cn C_n for every channel c."""
+    new = (A * dt[..., None]).exp() * state + (dt * x)[..., None] * B[:, None]
+    return torch.einsum("bcn,bn->bc", new, C), new
+
+
+def test_a_step_of_mamba_1_has_a_step_size_per_channel_and_no_heads() -> None:
+    given = random_sequence({"state": (2, 6, 5), "x": (2, 6), "dt": (2, 6), "A": (6, 5), "B": (2, 5), "C": (2, 5)})
+    given = {name: x.detach() for name, x in given.items()} | {"A": -given["A"].detach().exp()}
+    more = {name: torch.randn(6, dtype=torch.float64) for name in ("D", "dt_bias")}
+    gate = torch.randn(2, 6, dtype=torch.float64)
+    step = torch.nn.functional.softplus(given["dt"] + more["dt_bias"])
+    read, state = by_channel(**given | {"dt": step})
+    found = selective_state_update(**given, **more, z=gate, dt_softplus=True)
+    expected = (read + more["D"] * given["x"]) * torch.nn.functional.silu(gate)
+    torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(given["state"], state, rtol=1e-12, atol=1e-13)
+
+
+def test_a_step_that_is_not_expanded_by_strides_is_the_same() -> None:
+    step = one_step(given(groups=2, steps=1))
+    copied = {name: x.contiguous().clone() for name, x in step.items()}
+    torch.testing.assert_close(selective_state_update(**copied), selective_state_update(**step))
+    torch.testing.assert_close(copied["state"], step["state"])
+
+
+def test_the_final_states_of_packed_sequences() -> None:
+    inputs = {name: x if x.dim() == 1 else x[:1] for name, x in given().items() if name != "initial_states"}
+    index, ends = torch.tensor([[0, 0, 0, 1, 1, 1, 1]]), torch.tensor([0, 3, 7])
+    named = {"seq_idx": index, "cu_seqlens": ends, "dt_softplus": True, "return_varlen_states": True}
+    reads, every = mamba_chunk_scan_combined(**inputs, **named)
+    again, final, also = mamba_chunk_scan_combined(**inputs, **named, return_final_states=True)
+    assert torch.equal(final, every[-1:])
+    assert torch.equal(also, every)
+    assert torch.equal(again, reads)
+    for row, part in enumerate((slice(3), slice(3, 7))):
+        one = {name: x if x.dim() == 1 else x[:, part] for name, x in inputs.items()}
+        read, last = mamba_chunk_scan_combined(**one, dt_softplus=True, return_final_states=True)
+        torch.testing.assert_close(reads[:, part], read, rtol=1e-12, atol=1e-13)
+        torch.testing.assert_close(every[row : row + 1], last, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"cu_seqlens": [0, 7]}, "cu_seqlens: expected with return_varlen_states=True only"),
+        ({"return_varlen_states": True}, "return_varlen_states: expected cu_seqlens and seq_idx"),
+        ({"return_varlen_states": True, "cu_seqlens": [0, 4, 7]}, "places where seq_idx changes, got"),
+        ({"return_varlen_states": True, "cu_seqlens": [0, 3, 3, 7]}, "places where seq_idx changes, got"),
+    ],
+)
+def test_lengths_that_do_not_fit_are_refused(options, message: str) -> None:
+    inputs = {name: x if x.dim() == 1 else x[:1] for name, x in given().items() if name != "initial_states"}
+    if "cu_seqlens" in options:
+        inputs["seq_idx"] = torch.tensor([[0, 0, 0, 1, 1, 1, 1]])
+    with pytest.raises(ValueError, match=message):
+        mamba_chunk_scan_combined(**inputs, **options)
+
+
+def test_groups_that_do_not_divide_the_heads_are_refused() -> None:
+    step = one_step(given(groups=3, steps=1))
+    with pytest.raises(ValueError, match="number of groups that divides 4 heads, got 3"):
+        selective_state_update(**step)
+
+
+def test_arguments_have_the_order_of_mamba_ssm() -> None:
+    order = (
+        "x dt A B C chunk_size D z dt_bias initial_states seq_idx cu_seqlens dt_softplus dt_limit return_final_states"
+    )
+    assert list(signature(mamba_chunk_scan_combined).parameters) == [*order.split(), "return_varlen_states"]
+    step = "state x dt A B C D z dt_bias dt_softplus"
+    assert list(signature(selective_state_update).parameters) == step.split()
 
 
 def test_it_is_the_function_of_transformers() -> None:

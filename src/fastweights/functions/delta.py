@@ -1,9 +1,13 @@
-"""The delta rule and the gated one, as flash-linear-attention calls them."""
+"""The delta rule and the gated one, as flash-linear-attention calls them.
+
+Arguments have the order of that library as far as its versions agree on one; those behind it are given by name.
+"""
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fastweights.functions.gates import log_decay_of, strength_of
 from fastweights.functions.time_first import (
     CumulativeLengths,
     at_least_float32,
@@ -26,21 +30,33 @@ def chunk_gated_delta_rule(
     initial_state: States | None = None,
     output_final_state: bool = False,
     use_qk_l2norm_in_kernel: bool = False,
-    cu_seqlens: CumulativeLengths | None = None,
     *,
+    use_gate_in_kernel: bool = False,
+    A_log: Float[Tensor, " h"] | None = None,  # noqa: N803
+    dt_bias: Float[Tensor, " h"] | None = None,
+    use_beta_sigmoid_in_kernel: bool = False,
+    allow_neg_eigval: bool = False,
     state_v_first: bool = False,
+    cu_seqlens: CumulativeLengths | None = None,
+    cu_seqlens_cpu: CumulativeLengths | None = None,
+    chunk_indices: Tensor | None = None,
+    chunk_size: int = 64,
 ) -> tuple[Float[Tensor, "b t h v"], States | None]:
     """S ← eᵍ S;  S ← S + k (β (v - Sᵀ k))ᵀ;  o = scale · Sᵀ q,  with scale = 1/√k unless it is given.
 
-    `g` is the logarithm of the decay. Value heads may be a multiple of the key heads. With `cu_seqlens`, one row holds
-    several sequences, and there is a state for each of them.
+    `g` is the logarithm of the decay, or with `use_gate_in_kernel` what -exp(A_log) · softplus(g + dt_bias) makes one
+    of; β is `beta`, or with `use_beta_sigmoid_in_kernel` σ(beta), twice that with `allow_neg_eigval`. Value heads may
+    be a multiple of the key heads. With `cu_seqlens`, one row holds several sequences, and there is a state for each
+    of them. `cu_seqlens_cpu`, `chunk_indices` and `chunk_size` have no effect: the operator needs none.
     """
+    log_decay = log_decay_of(g, use_gate_in_kernel, A_log, dt_bias)
+    strength = strength_of(beta, use_beta_sigmoid_in_kernel, allow_neg_eigval)
     return delta_rule(
         q,
         k,
         v,
-        beta,
-        g,
+        strength,
+        log_decay,
         scale,
         initial_state,
         output_final_state,
@@ -62,15 +78,25 @@ def fused_recurrent_gated_delta_rule(
     initial_state: States | None = None,
     output_final_state: bool = False,
     use_qk_l2norm_in_kernel: bool = False,
-    cu_seqlens: CumulativeLengths | None = None,
     *,
+    use_gate_in_kernel: bool = False,
+    A_log: Float[Tensor, " h"] | None = None,  # noqa: N803
+    dt_bias: Float[Tensor, " h"] | None = None,
+    use_beta_sigmoid_in_kernel: bool = False,
+    allow_neg_eigval: bool = False,
     state_v_first: bool = False,
+    cu_seqlens: CumulativeLengths | None = None,
 ) -> tuple[Float[Tensor, "b t h v"], States | None]:
     """As `chunk_gated_delta_rule`; the decay may be one per head `g`, one per channel `gk`, both or neither."""
     if gv is not None:
         raise ValueError("gv: a decay per value channel is not served; possible: g and gk")
+    if g is None and use_gate_in_kernel:
+        raise ValueError("g: use_gate_in_kernel needs it")
+    if g is not None:
+        g = log_decay_of(g, use_gate_in_kernel, A_log, dt_bias)
     log_decay = g if gk is None else gk if g is None else gk + g[..., None]
-    strength = torch.ones_like(v[..., 0]) if beta is None else beta
+    beta = torch.ones_like(v[..., 0]) if beta is None else beta
+    strength = strength_of(beta, use_beta_sigmoid_in_kernel, allow_neg_eigval)
     return delta_rule(
         q,
         k,
@@ -96,7 +122,9 @@ def chunk_delta_rule(
     output_final_state: bool = False,
     use_qk_l2norm_in_kernel: bool = False,
     cu_seqlens: CumulativeLengths | None = None,
+    cu_seqlens_cpu: CumulativeLengths | None = None,
     *,
+    chunk_size: int = 64,
     state_v_first: bool = False,
 ) -> tuple[Float[Tensor, "b t h v"], States | None]:
     """S ← S + k (β (v - Sᵀ k))ᵀ;  o = scale · Sᵀ q: the gated rule without a decay."""

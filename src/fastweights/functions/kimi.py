@@ -1,11 +1,10 @@
 """Kimi delta attention, whose decay is one number per channel of the keys, as flash-linear-attention calls it."""
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import softplus
 
 from fastweights.functions.delta import States, delta_rule
+from fastweights.functions.gates import log_decay_of, strength_of
 from fastweights.functions.time_first import CumulativeLengths
 
 
@@ -19,37 +18,76 @@ def chunk_kda(
     initial_state: States | None = None,
     output_final_state: bool = False,
     use_qk_l2norm_in_kernel: bool = False,
+    *,
+    use_gate_in_kernel: bool = False,
+    A_log: Tensor | None = None,  # noqa: N803
+    dt_bias: Tensor | None = None,
+    use_beta_sigmoid_in_kernel: bool = False,
+    allow_neg_eigval: bool = False,
+    safe_gate: bool = False,
+    lower_bound: float | None = None,
+    disable_recompute: bool = False,
+    state_v_first: bool = False,
+    cu_seqlens: CumulativeLengths | None = None,
+    cu_seqlens_cpu: CumulativeLengths | None = None,
+    chunk_size: int = 64,
+) -> tuple[Float[Tensor, "b t h v"], States | None]:
+    """S ← diag(eᵍ) S;  S ← S + k (β (v - Sᵀ k))ᵀ;  o = scale · Sᵀ q,  with scale = 1/√k unless it is given.
+
+    With `use_gate_in_kernel` the decay is computed from `g` by `decay_gate`, with `use_beta_sigmoid_in_kernel` β is
+    σ(beta), or 2 σ(beta) with `allow_neg_eigval`. `safe_gate`, `disable_recompute`, `cu_seqlens_cpu` and `chunk_size`
+    choose kernels elsewhere and have no effect.
+    """
+    if safe_gate and use_gate_in_kernel and lower_bound is None:
+        raise ValueError("lower_bound: safe_gate with use_gate_in_kernel needs it")
+    return fused_recurrent_kda(
+        q,
+        k,
+        v,
+        g,
+        beta,
+        A_log,
+        dt_bias,
+        scale,
+        initial_state,
+        output_final_state,
+        use_qk_l2norm_in_kernel,
+        use_gate_in_kernel=use_gate_in_kernel,
+        use_beta_sigmoid_in_kernel=use_beta_sigmoid_in_kernel,
+        allow_neg_eigval=allow_neg_eigval,
+        lower_bound=lower_bound,
+        state_v_first=state_v_first,
+        cu_seqlens=cu_seqlens,
+    )
+
+
+def fused_recurrent_kda(
+    q: Float[Tensor, "b t g k"],
+    k: Float[Tensor, "b t g k"],
+    v: Float[Tensor, "b t h v"],
+    g: Float[Tensor, "b t h k"],
+    beta: Float[Tensor, "b t h"],
+    A_log: Tensor | None = None,  # noqa: N803
+    dt_bias: Tensor | None = None,
+    scale: float | None = None,
+    initial_state: States | None = None,
+    output_final_state: bool = False,
+    use_qk_l2norm_in_kernel: bool = False,
+    *,
     use_gate_in_kernel: bool = False,
     use_beta_sigmoid_in_kernel: bool = False,
     allow_neg_eigval: bool = False,
     lower_bound: float | None = None,
-    cu_seqlens: CumulativeLengths | None = None,
-    *,
-    A_log: Tensor | None = None,  # noqa: N803
-    dt_bias: Tensor | None = None,
     state_v_first: bool = False,
+    cu_seqlens: CumulativeLengths | None = None,
 ) -> tuple[Float[Tensor, "b t h v"], States | None]:
-    """S ← diag(eᵍ) S;  S ← S + k (β (v - Sᵀ k))ᵀ;  o = scale · Sᵀ q,  with scale = 1/√k unless it is given.
-
-    With `use_gate_in_kernel` the decay is computed from `g` by `kimi_log_decay`, with `use_beta_sigmoid_in_kernel`
-    β is σ(beta), or 2 σ(beta) with `allow_neg_eigval`.
-    """
-    if use_gate_in_kernel:
-        if A_log is None:
-            raise ValueError("A_log: use_gate_in_kernel needs it")
-        g = kimi_log_decay(g, A_log, dt_bias, lower_bound)
-    elif A_log is not None or dt_bias is not None or lower_bound is not None:
-        raise ValueError("A_log, dt_bias, lower_bound: they have an effect with use_gate_in_kernel=True only")
-    if use_beta_sigmoid_in_kernel:
-        beta = beta.sigmoid() * (2.0 if allow_neg_eigval else 1.0)
-    elif allow_neg_eigval:
-        raise ValueError("allow_neg_eigval: it has an effect with use_beta_sigmoid_in_kernel=True only")
+    """As `chunk_kda`: the operator chooses by itself how it runs a single step or a long sequence."""
     return delta_rule(
         q,
         k,
         v,
-        beta,
-        g,
+        strength_of(beta, use_beta_sigmoid_in_kernel, allow_neg_eigval),
+        log_decay_of(g, use_gate_in_kernel, A_log, dt_bias, lower_bound),
         scale,
         initial_state,
         output_final_state,
@@ -57,26 +95,3 @@ def chunk_kda(
         cu_seqlens,
         state_v_first,
     )
-
-
-fused_recurrent_kda = chunk_kda
-"""The same function: the operator chooses by itself how it runs a single step or a long sequence."""
-
-
-def kimi_log_decay(
-    g: Float[Tensor, "b t h k"],
-    A_log: Tensor,  # noqa: N803
-    dt_bias: Tensor | None = None,
-    lower_bound: float | None = None,
-) -> Float[Tensor, "b t h k"]:
-    """-exp(A) · softplus(g + bias), or lower_bound · σ(exp(A) · (g + bias)), with one A per head."""
-    heads, key_dim = g.shape[-2:]
-    rate = A_log.to(torch.promote_types(g.dtype, torch.float32)).reshape(heads, 1).exp()
-    logits = g.to(rate.dtype)
-    if dt_bias is not None:
-        logits = logits + dt_bias.reshape(heads, key_dim)
-    if lower_bound is None:
-        return -rate * softplus(logits)
-    if lower_bound >= 0:
-        raise ValueError(f"lower_bound: expected a negative logarithm of a decay, got {lower_bound}")
-    return lower_bound * (rate * logits).sigmoid()

@@ -7,8 +7,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import pad, silu, softplus
 
-from fastweights.functions.time_first import at_least_float32, for_value_heads, scan
-from fastweights.memory import fast_weight_scan
+from fastweights.functions.time_first import CumulativeLengths, at_least_float32, for_value_heads, scan
+from fastweights.memory import boundaries_of, fast_weight_scan
 
 NO_LIMIT = (0.0, math.inf)
 
@@ -25,67 +25,93 @@ def mamba_chunk_scan_combined(
     dt_bias: Float[Tensor, " h"] | None = None,
     initial_states: Float[Tensor, "b h p n"] | None = None,
     seq_idx: Int[Tensor, "b t"] | None = None,
+    cu_seqlens: CumulativeLengths | None = None,
     dt_softplus: bool = False,
     dt_limit: tuple[float, float] = NO_LIMIT,
     return_final_states: bool = False,
-) -> Float[Tensor, "b t h p"] | tuple[Float[Tensor, "b t h p"], Float[Tensor, "b h p n"]]:
+    return_varlen_states: bool = False,
+) -> Float[Tensor, "b t h p"] | tuple[Tensor, ...]:
     """W ← exp(A Δ) W + Δ x Bᵀ;  y = W C + D x,  times silu(z) if there is a z.
 
     Δ is `dt` with its bias, after softplus if asked for, within `dt_limit`. Heads share B and C in groups. Where
-    `seq_idx` changes, another sequence begins. `chunk_size` has no effect: the operator needs none.
+    `seq_idx` changes, another sequence begins; with `return_varlen_states` the final states of all of them, which end
+    at `cu_seqlens`, are the last result. `chunk_size` has no effect: the operator needs none.
     """
+    begins = None if seq_idx is None else pad(seq_idx[:, 1:] != seq_idx[:, :-1], (1, 0), value=False)
+    _check_lengths(begins, cu_seqlens, initial_states, return_varlen_states)
     step = _step_sizes(dt, dt_bias, dt_softplus)
     if not (dt_softplus and tuple(dt_limit) == NO_LIMIT):
         step = step.clamp(*dt_limit)
     values, heads = at_least_float32(x), x.shape[2]
     keys, queries = (for_value_heads(at_least_float32(shared), heads) for shared in (B, C))
     decay = (step * A.to(step.dtype)).exp()
-    if seq_idx is not None:
-        begins = pad(seq_idx[:, 1:] != seq_idx[:, :-1], (1, 0), value=False)
+    if begins is not None:
         decay = decay.masked_fill(begins[..., None], 0.0)
     weights = None if initial_states is None else initial_states.to(values.dtype)
-    reads, final = scan(queries, keys, values, torch.zeros_like(step), step, decay, weights)
+    erase = torch.zeros_like(step)
+    reads, final = scan(queries, keys, values, erase, step, decay, weights, cu_seqlens, return_varlen_states)
     if D is not None:
         reads = torch.addcmul(reads, values, (D if D.dim() == 2 else D[:, None]).to(values.dtype))
     if z is not None:
         reads = reads * silu(z.to(reads.dtype))
-    reads = reads.to(x.dtype)
-    return (reads, final) if return_final_states else reads
+    last = (final[-1:] if return_varlen_states else final,) if return_final_states else ()
+    every = (final,) if return_varlen_states else ()
+    return (reads.to(x.dtype), *last, *every) if last or every else reads.to(x.dtype)
+
+
+def _check_lengths(
+    begins: Tensor | None, cu_seqlens: CumulativeLengths | None, initial_states: Tensor | None, wanted: bool
+) -> None:
+    if not wanted:
+        if cu_seqlens is not None:
+            raise ValueError("cu_seqlens: expected with return_varlen_states=True only; seq_idx keeps sequences apart")
+        return
+    if cu_seqlens is None or begins is None or initial_states is not None:
+        raise ValueError("return_varlen_states: expected cu_seqlens and seq_idx, and no initial_states")
+    ends = [int(end) for end in cu_seqlens]
+    expected = boundaries_of(ends, begins.shape[1])
+    expected[:, :1] = False
+    if sorted(set(ends)) != ends or not torch.equal(expected, begins.cpu()):
+        raise ValueError(f"cu_seqlens: expected the places where seq_idx changes, got {ends}")
 
 
 def selective_state_update(
-    state: Float[Tensor, "b h p n"],
-    x: Float[Tensor, "b h p"],
-    dt: Float[Tensor, "b h p"],
-    A: Float[Tensor, "h p n"],  # noqa: N803
-    B: Float[Tensor, "b g n"],  # noqa: N803
-    C: Float[Tensor, "b g n"],  # noqa: N803
-    D: Float[Tensor, "h p"] | None = None,  # noqa: N803
-    z: Float[Tensor, "b h p"] | None = None,
-    dt_bias: Float[Tensor, "h p"] | None = None,
+    state: Float[Tensor, "b *h p n"],
+    x: Float[Tensor, "b *h p"],
+    dt: Float[Tensor, "b *h p"],
+    A: Float[Tensor, "*h p n"],  # noqa: N803
+    B: Float[Tensor, "b *g n"],  # noqa: N803
+    C: Float[Tensor, "b *g n"],  # noqa: N803
+    D: Float[Tensor, "*h p"] | None = None,  # noqa: N803
+    z: Float[Tensor, "b *h p"] | None = None,
+    dt_bias: Float[Tensor, "*h p"] | None = None,
     dt_softplus: bool = False,
-) -> Float[Tensor, "b h p"]:
+) -> Float[Tensor, "b *h p"]:
     """One step of `mamba_chunk_scan_combined`, which writes the new state into `state`.
 
-    The step size and A are those of Mamba-2: one number per head, expanded over p and n.
+    In Mamba-2 the step size and A are one number per head, expanded over p and n; in Mamba-1, which has no heads, they
+    differ. Both are served.
     """
-    if not tied(dt, A, dt_bias):
-        raise ValueError("dt, A, dt_bias: expected one number per head, expanded over the head (Mamba-2)")
-    step = _step_sizes(dt[..., 0], None if dt_bias is None else dt_bias[..., 0], dt_softplus)
-    values, heads = at_least_float32(x), x.shape[1]
-    keys, queries = (_one_per_head(shared, heads) for shared in (B, C))
-    decay = (step * A[:, 0, 0].to(step.dtype)).exp()
-    reads, final = fast_weight_scan(
-        queries,
-        keys,
-        values[:, :, None],
-        torch.zeros_like(step)[..., None],
-        step[..., None],
-        state.to(values.dtype),
-        decay[..., None],
-    )
-    state.copy_(final)
-    y = reads[:, :, 0]
+    if state.dim() == 3:
+        D, z, dt_bias = (None if one is None else one.unsqueeze(-2) for one in (D, z, dt_bias))  # noqa: N806
+        B, C, dt, x = (one[:, None] for one in (B, C, dt, x))  # noqa: N806
+        return selective_state_update(state[:, None], x, dt, A[None], B, C, D, z, dt_bias, dt_softplus)[:, 0]
+    values = at_least_float32(x)
+    keys, queries = (_one_per_head(shared, x.shape[1]) for shared in (B, C))
+    if tied(dt, A, dt_bias):
+        step = _step_sizes(dt[..., 0], None if dt_bias is None else dt_bias[..., 0], dt_softplus)
+        decay = (step * A[:, 0, 0].to(step.dtype)).exp()
+        rows = values[:, :, None]
+    else:  # every channel is a head with a single value, whose decay is per key
+        step = _step_sizes(dt, dt_bias, dt_softplus).flatten(1)
+        decay = (step[..., None] * A.flatten(0, 1).to(step.dtype)).exp()
+        keys, queries = (shared.repeat_interleave(x.shape[2], dim=1) for shared in (keys, queries))
+        rows = values.flatten(1)[:, :, None, None]
+    weights = state.to(values.dtype).reshape(len(state), rows.shape[1], rows.shape[3], state.shape[-1])
+    erase = torch.zeros_like(step)[..., None]
+    reads, final = fast_weight_scan(queries, keys, rows, erase, step[..., None], weights, decay[:, :, None])
+    state.copy_(final.view(state.shape))
+    y = reads.reshape(x.shape)
     if D is not None:
         y = torch.addcmul(y, values, D.to(values.dtype))
     if z is not None:
@@ -104,6 +130,8 @@ def _one_per_head(shared: Tensor, heads: int) -> Tensor:
     shared = at_least_float32(shared)
     if shared.shape[1] == 1:
         return shared[:, None].expand(-1, heads, -1, -1)
+    if shared.shape[1] == 0 or heads % shared.shape[1]:
+        raise ValueError(f"B, C: expected a number of groups that divides {heads} heads, got {shared.shape[1]}")
     return shared.repeat_interleave(heads // shared.shape[1], dim=1, output_size=heads)[:, :, None]
 
 

@@ -92,7 +92,7 @@ def mamba2_chunk_scan(original: Function) -> Function:
         initial_states: Tensor | None = None,
         dt_limit: tuple[float, float] = (0.0, float("inf")),
         **others: Any,
-    ) -> Tensor | tuple[Tensor, Tensor]:
+    ) -> Tensor | tuple[Tensor, ...]:
         begins = beginnings(others, dt, dt.shape[1])
         if not serves(hidden_states) or (begins is not None and initial_states is not None):
             return original(
