@@ -1,7 +1,10 @@
 """An exported language model: in transformers and lm-eval it is the model that was trained."""
 
+import json
 import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -119,3 +122,35 @@ def test_the_perplexity_of_lm_eval_is_ours(run: Path) -> None:
     score = measure(load_language_model(run)[0], tokens, IndependentSegments(length))
     assert score is not None
     assert found["results"]["book"]["word_perplexity,none"] == pytest.approx(score.perplexity, abs=1e-3)
+
+
+@pytest.mark.slow
+def test_the_command_line_of_lm_eval_reports_what_evaluate_reports(tmp_path: Path) -> None:
+    """`lm_eval` on a file and `fastweights evaluate --data` on the same, whole segments of it."""
+    pytest.importorskip("lm_eval", reason="lm-eval is not installed; the extra eval has it")
+    train(train_options(write_book(tmp_path)))
+    export(tmp_path / "run", tmp_path / "hf")
+    # 8 words a line, its end included: every line is one segment.
+    page = "the cat sat on the red mat\n" * 20
+    (tmp_path / "page.txt").write_text(page, encoding="utf-8")
+    # What lm-eval puts before a text, the end of a line, stands here in the file.
+    (tmp_path / "text.txt").write_text("\n" + page, encoding="utf-8")
+    evaluate(
+        EvaluateOptions(
+            run=tmp_path / "run", cache=tmp_path / "cache", context="segments", data=str(tmp_path / "text.txt")
+        )
+    )
+    ours = json.loads((tmp_path / "run" / "evaluations.jsonl").read_text(encoding="utf-8").splitlines()[-1])
+    assert (ours["tokens"], ours["context"]) == (160, "independent segments of 8")
+    code = "import fastweights.hf; from lm_eval.__main__ import cli_evaluate; cli_evaluate()"
+    tasks = Path(__file__).parents[3] / "examples" / "lm_eval"
+    options = f"--model hf --model_args pretrained=hf --tasks page --include_path {tasks} --device cpu --output_path out"
+    subprocess.run(
+        [sys.executable, "-c", code, *options.split()],
+        check=True,
+        cwd=tmp_path,
+        env=os.environ | {"HF_HUB_OFFLINE": "1", "HF_DATASETS_CACHE": str(tmp_path / "datasets")},
+    )
+    (file,) = (tmp_path / "out").rglob("results*.json")
+    theirs = json.loads(file.read_text(encoding="utf-8"))["results"]["page"]["word_perplexity,none"]
+    assert theirs == pytest.approx(ours["perplexity"], abs=1e-3)
