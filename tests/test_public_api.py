@@ -115,6 +115,9 @@ def test_an_unknown_name_is_an_attribute_error_that_lists_the_known_ones() -> No
 
 def test_the_version_is_that_of_the_package() -> None:
     assert fastweights.__version__ == version("fastweights")
+    root = Path(__file__).parents[1]
+    assert f"\nversion: {fastweights.__version__}\n" in (root / "CITATION.cff").read_text(encoding="utf-8")
+    assert "\nversion =" not in (root / "pyproject.toml").read_text(encoding="utf-8")
 
 
 def modules_after(code: str) -> set[str]:

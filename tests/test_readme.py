@@ -33,6 +33,17 @@ def test_the_readme_starts_with_a_picture() -> None:
     assert README.index("![") < README.index("## ")
 
 
+def test_the_numbers_at_its_top_are_those_of_the_pages_it_points_to() -> None:
+    points = re.findall(r"^- \*\*.*?(?=^- |^!)", README[: README.index("## ")], re.DOTALL | re.MULTILINE)
+    assert len(points) == 4
+    for point in points:
+        (page,) = re.findall(r"\]\((docs/\w+\.md)\)", point)
+        numbers = re.findall(r"\*\*([\d.,e-]+(?: ×)?)\*\*", point)
+        assert numbers, point
+        text = (ROOT / page).read_text(encoding="utf-8")
+        assert [number for number in numbers if not re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d.])", text)] == []
+
+
 @pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
 def test_links_and_paths_lead_somewhere(path: Path) -> None:
     text = path.read_text(encoding="utf-8")

@@ -82,3 +82,13 @@ def test_a_record_of_an_impossible_run_is_one_clear_line(tmp_path: Path, capsys:
     code, _, error = run(["report", "--results", str(tmp_path)], capsys)
     assert code == 1
     assert error.startswith(f"error: {path}: corrupted record, num_keys")
+
+
+def test_a_file_or_folder_that_cannot_be_written_is_one_clear_line(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, error = run(["report", "--update", "nofile.md"], capsys)
+    expected = "error: update: there is no file nofile.md; the tables are filled into files that exist\n"
+    assert (code, error) == (1, expected)
+    run(["run", "capacity", *SHORT], capsys)
+    code, _, error = run(["report", "--out", "/proc/report"], capsys)
+    assert code == 1
+    assert error.startswith("error: out: /proc/report cannot be made (No such file or directory)")

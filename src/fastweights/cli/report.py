@@ -26,9 +26,16 @@ def report(
     results = results_folder(results)
     if out.exists() and not out.is_dir():
         raise ValueError(f"out: {out} is a file, a folder is needed")
+    missing = [str(path) for path in update if not path.is_file()]
+    if missing:
+        raise ValueError(f"update: there is no file {', '.join(missing)}; the tables are filled into files that exist")
     records = load(results)
     if not records:
         raise ValueError(f"no records in {results}: run `fastweights reproduce figure2 --quick` first")
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ValueError(f"out: {out} cannot be made ({error.strerror}); name another folder") from error
     made = paper_report(records)
     print(f"The report is {made.save(out)}")
     update_files(made, update)

@@ -75,10 +75,14 @@ class TrainerState:
         except FloatingPointError as error:
             return error
         except OSError as error:
-            kept = f"that of step {self.saved[0]} is untouched" if self.saved[0] else "there is no earlier one"
+            kept = (
+                f"that of step {self.saved[0]} is untouched; run the same command again to resume"
+                if self.saved[0]
+                else "there is no earlier one; the same command starts from the beginning"
+            )
             return OSError(
                 f"{self.directory.path}: the checkpoint of step {self.progress.step} could not be saved "
-                f"({error.strerror or error}); {kept}; run the same command again to resume"
+                f"({error.strerror or error}); {kept}"
             )
         return None
 

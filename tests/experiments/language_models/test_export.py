@@ -144,7 +144,9 @@ def test_the_command_line_of_lm_eval_reports_what_evaluate_reports(tmp_path: Pat
     assert (ours["tokens"], ours["context"]) == (160, "independent segments of 8")
     code = "import fastweights.hf; from lm_eval.__main__ import cli_evaluate; cli_evaluate()"
     tasks = Path(__file__).parents[3] / "examples" / "lm_eval"
-    options = f"--model hf --model_args pretrained=hf --tasks page --include_path {tasks} --device cpu --output_path out"
+    options = (
+        f"--model hf --model_args pretrained=hf --tasks page --include_path {tasks} --device cpu --output_path out"
+    )
     subprocess.run(
         [sys.executable, "-c", code, *options.split()],
         check=True,

@@ -43,10 +43,11 @@ def test_tables_are_trained_and_shown(text: Path, tmp_path: Path) -> None:
     assert len(records) == 14
     contexts = {record.result["valid"]["context"] for record in records.values()}
     assert contexts == {"memory carried over the whole text, segments of 8", "sliding window of 8, stride 3"}
-    table = shown_module("table4").tables(records)[0]
-    assert table.columns[-2:] == ("valid, ours, cpu, WikiText-2", "test, ours, cpu, WikiText-2")
-    assert table.rows[9][:4] == ("Transformer-XL", "–", "24.6", "25.5")
-    assert all(float(cell) > 1 for row in table.rows for cell in row[-2:])
+    ours, theirs = shown_module("table4").tables(records)
+    assert ours.columns == ("model", "update rule", "valid, ours, cpu", "test, ours, cpu")
+    assert theirs.columns == ("model", "update rule", "valid, paper, medium", "test, paper, medium")
+    assert theirs.rows[2] == ("Transformer-XL", "–", "24.6", "25.5")
+    assert all(float(cell) > 1 for row in ours.rows for cell in row[-2:])
     html = paper_report(records).html()
     assert "14 records of language models" in html
     assert "4 of 4" in html
@@ -72,12 +73,25 @@ def test_what_only_figures_have_is_refused(options: ReproduceOptions) -> None:
         table2.runs(options)
 
 
-def test_perplexities_stand_beside_those_of_the_paper() -> None:
+def test_perplexities_of_two_texts_never_share_a_table() -> None:
     ours = Perplexities({"cpu": {"linear-sum-nopos-carried": Perplexity.of_losses(math.log(250.04), None)}})
-    table = TABLES["table4"].table(ours)
-    assert table.rows[0] == ("Linear", "sum", "> 1600", "> 1600", "250.0", "infinite")
-    assert table.rows[1] == ("Linear", "delta", "27.8", "29.4", "–", "–")
-    assert TABLES["table4"].table(Perplexities()).markdown() == "(no runs yet)"
+    table, paper = TABLES["table4"].on_wikitext2(ours), TABLES["table4"].on_wikitext103(ours)
+    assert (table.name, paper.name) == ("table4", "table4-wikitext-103")
+    assert table.caption == "Perplexity per word on WikiText-2, `<eos>` included."
+    assert table.rows[:2] == (("Linear", "sum", "250.0", "infinite"), ("Linear", "delta", "–", "–"))
+    assert paper.rows[:2] == (("Linear", "sum", "> 1600", "> 1600"), ("Linear", "delta", "27.8", "29.4"))
+    assert TABLES["table4"].on_wikitext2(Perplexities()).markdown() == "(no runs yet)"
+    large = Perplexities(
+        {"medium": {"linear-delta-nopos-carried": Perplexity.of_losses(math.log(28.0), math.log(29.0))}}
+    )
+    own = TABLES["table4"].on_wikitext103(large)
+    assert own.columns[-4:] == (
+        "valid, paper, medium",
+        "test, paper, medium",
+        "valid, ours, medium",
+        "test, ours, medium",
+    )
+    assert own.rows[1] == ("Linear", "delta", "27.8", "29.4", "28.0", "29.0")
 
 
 def test_a_run_of_ones_own_is_not_taken_for_one_of_the_table() -> None:

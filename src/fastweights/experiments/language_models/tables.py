@@ -1,7 +1,7 @@
-"""A table of the paper's Tables 2-5: models by name, their runs, and perplexities beside the paper's."""
+"""What Tables 2-5 have in common: models by name, their runs, and their perplexities, apart from the paper's."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fastweights.data.text.corpus import PUBLIC, open_corpus
 from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, perplexities
@@ -11,13 +11,7 @@ from fastweights.experiments.records import Coverage, Records
 from fastweights.reporting import Table
 from fastweights.training.run import Run
 
-__all__ = ["SHOWN_SIZES", "PaperTable", "Table", "on_text"]
-
-SHOWN_SIZES = {
-    "small": "small, WikiText-103",
-    "medium": "medium, WikiText-103",
-    "cpu": "cpu, WikiText-2",
-}
+__all__ = ["PaperTable", "Table", "on_text"]
 
 
 def on_text(presets: Sequence[str], options: ReproduceOptions) -> list[Run]:
@@ -64,21 +58,37 @@ class PaperTable:
         return Coverage([measured[preset] for preset in presets if preset in measured], len(presets))
 
     def tables(self, records: Records) -> tuple[Table, ...]:
-        """The table with our perplexities beside the paper's."""
-        return (self.table(perplexities(records)),)
+        """Perplexities on WikiText-2, and those on WikiText-103 apart from them: the two cannot be compared."""
+        ours = perplexities(records)
+        return self.on_wikitext2(ours), self.on_wikitext103(ours)
 
-    def table(self, ours: Perplexities) -> Table:
-        """The paper's numbers at its sizes, then ours at every size that was trained."""
-        trained = [size for size in SHOWN_SIZES if any(ours.get(size, model) for model in self.models.values())]
-        heads = [f"{side}, paper, {SHOWN_SIZES[size]}" for size in self.sizes for side in ("valid", "test")]
-        heads += [f"{side}, ours, {SHOWN_SIZES[size]}" for size in trained for side in ("valid", "test")]
+    def on_wikitext2(self, ours: Perplexities) -> Table:
+        """Our models for CPUs, once there is one."""
+        return self._table(self.name, "WikiText-2", [("ours, cpu", ours, "cpu")], ours)
+
+    def on_wikitext103(self, ours: Perplexities) -> Table:
+        """The paper's numbers, and ours at its sizes if they were trained."""
+        columns = [(f"paper, {size}", PAPER, size) for size in self.sizes]
+        columns += [(f"ours, {size}", ours, size) for size in self.sizes if self._has(ours, size)]
+        table = self._table(f"{self.name}-wikitext-103", "WikiText-103", columns, PAPER)
+        # Models that the paper does not have are left out until they are trained at its sizes.
+        return replace(table, rows=tuple(row for row in table.rows if set(row[len(self.columns) :]) != {"–"}))
+
+    def _has(self, perplexities: Perplexities, size: str) -> bool:
+        return any(perplexities.get(size, model) for model in self.models.values())
+
+    def _table(
+        self, name: str, text: str, columns: Sequence[tuple[str, Perplexities, str]], needed: Perplexities
+    ) -> Table:
+        """A pair of columns for each source and size; no rows unless there is something to show."""
+        heads = [f"{side}, {whose}" for whose, _, _ in columns for side in ("valid", "test")]
         rows = []
         for labels, model in self.models.items():
             cells: list[str] = list(labels)
-            for source, sizes in ((PAPER, self.sizes), (ours, trained)):
-                for size in sizes:
-                    found = source.get(size, model)
-                    cells += ("–", "–") if found is None else found.cells()
+            for _, source, size in columns:
+                found = source.get(size, model)
+                cells += ("–", "–") if found is None else found.cells()
             rows.append(tuple(cells))
-        caption = "Perplexity per word, `<eos>` included."
-        return Table(self.name, caption, (*self.columns, *heads), tuple(rows) if trained else ())
+        shown = any(self._has(needed, size) for _, _, size in columns)
+        caption = f"Perplexity per word on {text}, `<eos>` included."
+        return Table(name, caption, (*self.columns, *heads), tuple(rows) if shown else ())
