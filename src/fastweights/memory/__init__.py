@@ -16,6 +16,7 @@ from fastweights.memory.packing import boundaries_of, decay_at_boundaries, last_
 from fastweights.memory.recording import Observer, Recording, observe, record
 from fastweights.memory.run import run_rule
 from fastweights.memory.scan import fast_weight_scan
+from fastweights.memory.sequence_parallel import sequence_parallel_scan
 from fastweights.memory.state import FastWeightState
 from fastweights.memory.trace import QUANTITIES, Observation
 from fastweights.memory.write_inputs import WriteInputs
@@ -48,4 +49,5 @@ __all__ = [
     "observe",
     "record",
     "run_rule",
+    "sequence_parallel_scan",
 ]
