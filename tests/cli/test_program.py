@@ -135,6 +135,21 @@ def test_a_users_mistake_is_one_line(
     assert message == "error: " + str(error).replace("\n", " ") + "\n"
 
 
+def test_under_torchrun_the_line_reaches_its_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
+
+    path = tmp_path / "error.json"
+    monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(path))
+    with pytest.raises(SystemExit):
+        main(["run", "capacity", "--set", "nonsense=1"])
+    line = capsys.readouterr().err.strip()
+    assert line.startswith("error: --set: unknown field 'nonsense'")
+    report = str(ChildFailedError("fastweights", {0: ProcessFailure(0, 1, 1, str(path))}))
+    assert f"traceback : {line}" in report
+
+
 def test_an_error_of_the_program_itself_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise RuntimeError("a bug")

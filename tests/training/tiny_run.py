@@ -163,15 +163,25 @@ def unprivileged(path: Path) -> None:
     train(path)
 
 
-def distributed(path: Path, training: TrainingConfig, dropout: float, poisoned_step: int | None = None) -> None:
+def distributed(runs: dict[Path, TrainingConfig], dropout: float, poisoned_step: int | None = None) -> None:
     """One of several processes under torchrun; the last of them may meet a loss that is not finite."""
     torch.set_num_threads(1)
+    with Processes.join("cpu") as processes:
+        for path, training in runs.items():
+            train_together(path, training, dropout, poisoned_step, processes)
+    print(f"attempt {os.environ['TORCHELASTIC_RESTART_COUNT']}, threads left by gloo: {gloo_threads()}", flush=True)
+
+
+def train_together(
+    path: Path, training: TrainingConfig, dropout: float, poisoned_step: int | None, processes: Processes
+) -> None:
     task = replace(TASK, model=replace(MODEL, dropout=dropout))
     policy = replace(POLICY, keep_checkpoints=99, when_not_finite="skip")
-    with Processes.join("cpu") as processes, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
         directory = RunDirectory(path, owner=False)
         if processes.first:
-            directory = stack.enter_context(RunDirectory.claim(path, {"training": str(training)}, {}))
+            identity = str(replace(training, sharding="none"))
+            directory = stack.enter_context(RunDirectory.claim(path, {"training": identity}, {}))
         run = trainer(directory, training, task=task, processes=processes, policy=policy)
         if processes.rank == processes.size - 1:
             run.loss.register_forward_hook(
@@ -180,7 +190,17 @@ def distributed(path: Path, training: TrainingConfig, dropout: float, poisoned_s
                 )
             )
         run.run()
-    print(f"threads left by gloo: {gloo_threads()}", flush=True)
+        if training.sharding == "full":
+            print(
+                f"elements here: {elements_here(run)} of {sum(x.numel() for x in run.model.parameters())}", flush=True
+            )
+
+
+def elements_here(run: Trainer) -> list[int]:
+    """How many numbers of parameters and of each moment this process has."""
+    parameters = list(run.model.parameters())
+    moments = [[run.state.optimiser.state[x][name] for x in parameters] for name in ("exp_avg", "exp_avg_sq")]
+    return [sum(x.to_local().numel() for x in tensors) for tensors in (parameters, *moments)]
 
 
 def gloo_threads() -> int | None:
@@ -195,7 +215,11 @@ if __name__ == "__main__":
         kill_often(Path(folder), int(numbers[0]), int(numbers[1]))
     elif command == "distributed":
         training = replace(TRAINING, steps=int(numbers[0]), accumulation=int(numbers[1]))
-        distributed(Path(folder), training, float(numbers[2]), *map(int, numbers[3:]))
+        kinds = numbers[3].split(",")
+        paths = dict(
+            zip(map(Path, folder.split(",")), (replace(training, sharding=kind) for kind in kinds), strict=True)
+        )
+        distributed(paths, float(numbers[2]), *map(int, numbers[4:]))
     elif command == "train":
         torch.set_num_threads(1)
         ending = train(Path(folder), replace(TRAINING, steps=int(numbers[0])))

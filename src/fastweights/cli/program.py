@@ -1,8 +1,11 @@
 """The program `fastweights`: finds the verb, and turns a user's mistake into one line."""
 
+import json
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from tyro.extras import subcommand_cli_from_dict
 
@@ -60,16 +63,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except (ValueError, OSError, FloatingPointError) as error:
         if os.environ.get("FASTWEIGHTS_TRACEBACK"):
             raise
-        print("error: " + " ".join(str(error).split()), file=sys.stderr)
-        sys.exit(1)
+        _end_with("error: " + " ".join(str(error).split()))
     except (MemoryError, RuntimeError) as error:
         if os.environ.get("FASTWEIGHTS_TRACEBACK") or not _ran_out_of_memory(error):
             raise
-        print(f"error: not enough memory for this; {str(error).splitlines()[0]}", file=sys.stderr)
-        sys.exit(1)
+        _end_with(f"error: not enough memory for this; {str(error).splitlines()[0]}")
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         sys.exit(130)
+
+
+def _end_with(message: str) -> None:
+    """End with one line; under torchrun, whose own report of what failed comes last, the line stands there as well."""
+    if path := os.environ.get("TORCHELASTIC_ERROR_FILE"):
+        Path(path).write_text(json.dumps({"message": message, "timestamp": int(time.time())}), encoding="utf-8")
+    print(message, file=sys.stderr)
+    sys.exit(1)
 
 
 def _ran_out_of_memory(error: BaseException) -> bool:

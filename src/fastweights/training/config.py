@@ -1,7 +1,7 @@
 """How a model is trained, as values: what decides the numbers, and what does not."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
@@ -29,6 +29,9 @@ class TrainingConfig:
     beta2: float = 0.999
     """How much of Adam's second moment a step keeps."""
     accumulation: int = 1
+    sharding: Literal["none", "full"] = field(default="none", compare=False)
+    """What several processes do with parameters, gradients and moments: each has all of them, or each its share. That
+    changes the memory that they need and nothing about the run, which may go on either way."""
     precision: Literal["float32", "bfloat16"] = "float32"
     log_every: int | None = 10
     evaluate_every: int = 1000

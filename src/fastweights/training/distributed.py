@@ -1,15 +1,19 @@
-"""Several processes that train one model (torchrun, DistributedDataParallel), or the one process there usually is."""
+"""Several processes that train one model (torchrun; replicas or shards), or the one process there usually is."""
 
+import gc
 import inspect
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import Tensor, distributed, nn
+from torch.distributed.rendezvous import rendezvous
 from torch.nn.parallel import DistributedDataParallel
+
+from fastweights.training.sharding import let_go, shard
 
 CPU = torch.device("cpu")
 # Buffers are the same in every process anyway; since torch 2.13 the argument has another name.
@@ -26,7 +30,8 @@ class Processes:
     rank: int = 0
     size: int = 1
     device: torch.device = CPU
-    _averaging: dict[nn.Module, DistributedDataParallel] = field(default_factory=dict, repr=False, compare=False)
+    _averaging: dict[nn.Module, nn.Module] = field(default_factory=dict, repr=False, compare=False)
+    _endings: list[Callable[[], None]] = field(default_factory=list, repr=False, compare=False)
 
     @classmethod
     @contextmanager
@@ -46,7 +51,12 @@ class Processes:
         # DistributedDataParallel imports this; imported later, its default arguments would hold the group for ever.
         from torch.distributed.nn import functional  # noqa: F401
 
-        distributed.init_process_group("nccl" if place.type == "cuda" else "gloo")
+        # torchrun keeps one store for all its restarts: without a prefix, processes that start again would look for
+        # each other at the addresses of those that died.
+        attempt = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
+        store = distributed.PrefixStore(attempt, next(rendezvous("env://"))[0])  # type: ignore[attr-defined]
+        backend = "nccl" if place.type == "cuda" else "gloo"
+        distributed.init_process_group(backend, store=store, rank=rank, world_size=size)
         processes = cls(rank, size, place)
         try:
             yield processes
@@ -60,6 +70,9 @@ class Processes:
             # The group ends its threads when nothing holds it any more. One that lived on until the interpreter is
             # gone could abort the process.
             processes._averaging.clear()
+            for end in processes._endings:
+                end()
+            gc.collect()
             distributed.destroy_process_group()
 
     @staticmethod
@@ -84,14 +97,27 @@ class Processes:
         """True for the one process that writes files."""
         return self.rank == 0
 
+    def shard(self, module: nn.Module) -> None:
+        """Leave each process its share of the module's parameters; one process alone has all of them."""
+        if self.size > 1:
+            self._endings.append(shard(module, self.device, self.size))
+            self._averaging[module] = module
+
+    def is_sharded(self, module: nn.Module) -> bool:
+        """True if processes meet while the module computes, so that none may leave in the middle."""
+        return self._averaging.get(module) is module
+
+    def give_up(self, module: nn.Module) -> None:
+        """Forget a forward that has no backward."""
+        if self.is_sharded(module):
+            let_go(module)
+
     def averaging(self, module: nn.Module) -> nn.Module:
         """The module with gradients averaged over all processes after backward; call it, but do not keep it."""
         if self.size == 1:
             return module
         if module not in self._averaging:
-            # Rows of the softmax that no target of this process needs have no gradient here.
-            wrapped = DistributedDataParallel(module, find_unused_parameters=True, **KEEP_BUFFERS)
-            self._averaging[module] = wrapped
+            self._averaging[module] = DistributedDataParallel(module, **KEEP_BUFFERS)
         return self._averaging[module]
 
     def without_averaging(self, module: nn.Module) -> AbstractContextManager[None]:

@@ -4,7 +4,7 @@ import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,7 @@ class Execution:
     def _open(self, run: Run, task: Task[Any], path: Path) -> Iterator[tuple[RunDirectory, nn.Module]]:
         """The run directory and the initial model; the first process owns the directory, the others wait for it."""
         # What cannot be trained should leave no folder behind.
-        model = task.build().to(self.processes.device)
+        model = task.build()
         Share(parts=self.processes.size * run.training.accumulation).of(run.training.batch_size)
         if not self.processes.first:
             if self.processes.broadcast(0):
@@ -110,12 +110,12 @@ class Execution:
             yield directory, model
 
     def _current(self, config: Json) -> Json:
-        """A configuration of any version as today's, without the name of its preset, which decides nothing."""
+        """A configuration of any version as today's, without what decides nothing: the name of its preset, sharding."""
         try:
-            plain = self.codec.to_plain(self.codec.from_plain(config))
+            run = self.codec.from_plain(config)
         except ValueError:
             return config
-        return {name: value for name, value in plain.items() if name != "preset"}
+        return self.codec.to_plain(replace(run, preset="", training=replace(run.training, sharding="none")))
 
 
 def load_model_of(path: Path, model: nn.Module, which: str = "best") -> Checkpoint:

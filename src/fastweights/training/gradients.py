@@ -1,7 +1,7 @@
 """Gradients of one training step: the batch in shares over parts and processes, and a check that all is finite."""
 
 import math
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fastweights.layers.exact.overflow import unwatched
 from fastweights.training.carried_state import States, all_finite
 from fastweights.training.config import TrainingConfig
 from fastweights.training.distributed import Processes
 from fastweights.training.random_numbers import DropoutMasks, redraw_features, seed_for
+from fastweights.training.sharding import whole
 from fastweights.training.task import Share, Task
 
 
@@ -60,6 +62,7 @@ class GradientComputation:
                 loss, after[part], trouble = self._forward(step, share, carried[part])
                 # All processes give up together: one that did not call backward would leave the others waiting.
                 if self.processes.any_of(trouble is not None)[0]:
+                    self.processes.give_up(self.loss)
                     return StepGradients(math.nan, carried, math.nan, trouble or "another process met such a number")
                 (loss / config.accumulation).backward()
             total += float(loss.detach()) / config.accumulation
@@ -77,14 +80,19 @@ class GradientComputation:
         if self.config.clip_norm is None and not self.checked:
             return 0.0
         limit = math.inf if self.config.clip_norm is None else self.config.clip_norm
-        return float(torch.nn.utils.clip_grad_norm_(self.loss.parameters(), limit))
+        return float(whole(torch.nn.utils.clip_grad_norm_(self.loss.parameters(), limit)))
 
     def _forward(self, step: int, share: Share, before: States | None) -> tuple[Tensor, States | None, str | None]:
         """The loss, the states after the step if these are carried, and what is not finite."""
         seeds = [seed_for("dropout", self.config.seed, step, row) for row in self.task.rows(step, share)]
         batch = self.task.batch(step, share)
         try:
-            with self.dropout.of_rows(seeds), self.config.autocast(self.processes.device):
+            with ExitStack() as stack:
+                stack.enter_context(self.dropout.of_rows(seeds))
+                stack.enter_context(self.config.autocast(self.processes.device))
+                if self.processes.is_sharded(self.loss):
+                    # One process that raised in the middle of a model would leave the others waiting for its share.
+                    stack.enter_context(unwatched())
                 loss, states = self.processes.averaging(self.loss)(batch, before)
         except FloatingPointError as error:
             if not self.checked:

@@ -7,6 +7,7 @@ random features are functions of (seed, step), everything else is in the checkpo
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from fastweights.training.distributed import Processes
 from fastweights.training.gradients import GradientComputation, StepGradients, TaskLoss
 from fastweights.training.progress import Stopwatch, TrainingProgress, finite
 from fastweights.training.random_numbers import start_training
+from fastweights.training.sharding import WholeModel
 from fastweights.training.state import TrainerState
 from fastweights.training.stopping import Stopping
 from fastweights.training.task import Evaluation, Interrupted, Task
@@ -79,7 +81,12 @@ class Trainer:
     ) -> None:
         self.task, self.model, self.config, self.directory = task, model, config, directory
         self.stopping, self.processes, self.policy, self.hooks = stopping, processes, policy, hooks
-        self.loss = TaskLoss(task, model).to(processes.device)
+        self.loss = TaskLoss(task, model)
+        self.evaluated = WholeModel(model) if config.sharding == "full" and processes.size > 1 else None
+        if self.evaluated is not None:
+            processes.shard(self.loss)
+        else:
+            self.loss.to(processes.device)
         self.gradients = GradientComputation(self.loss, config, processes, policy.when_not_finite != "continue")
         betas = (0.9, config.beta2)
         optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, betas=betas, fused=True)
@@ -216,9 +223,9 @@ class Trainer:
         """Evaluate if it is time; True if the result is the best so far. A signal puts it off until the next start."""
         if not self._evaluation_due:
             return False
-        self.model.eval()
         try:
-            evaluation = self.task.evaluate(self.model, self.progress.step, interrupted)
+            with nullcontext(self.model) if self.evaluated is None else self.evaluated.lent() as model:
+                evaluation = self.task.evaluate(model.eval(), self.progress.step, interrupted)
         except FloatingPointError as error:
             evaluation = Evaluation(math.nan, dict.fromkeys(self.task.metric_names(), math.nan))
             if self.processes.first:

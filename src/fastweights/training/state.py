@@ -21,6 +21,7 @@ from fastweights.training.carried_state import States, join_rows, state_tensors,
 from fastweights.training.config import CheckpointPolicy
 from fastweights.training.distributed import Processes
 from fastweights.training.progress import TrainingProgress
+from fastweights.training.sharding import gathered
 from fastweights.training.task import Share
 from fastweights.training.tensors import load_model, load_optimiser, model_tensors, optimiser_tensors
 
@@ -51,18 +52,19 @@ class TrainerState:
         """Write a checkpoint; a disk that does not take it ends the run, with the last good one untouched."""
         parts = [state_tensors(states) for states in self.carried if states is not None]
         carried = join_rows(self.processes.gather(join_rows(parts)))
+        first = self.processes.first
+        model = gathered(model_tensors(self.model), keep=first)
+        moments = gathered(optimiser_tensors(self.optimiser, self.model), keep=first)
         self.progress.metrics_bytes = self.directory.settle_metrics()
-        trouble = self._write(carried, policy) if self.processes.first else None
+        state = {**self.progress.to_plain(), "run": self.directory.identity} if first else {}
+        trouble = self._write(Checkpoint(self.progress.step, model, moments, carried, state), policy) if first else None
         # Processes end together: one that was left alone would wait for the others.
         if self.processes.any_of(trouble is not None)[0]:
             raise trouble or OSError(f"{self.directory.path}: the first process could not save its checkpoint")
         self.saved = (self.progress.step, self.progress.evaluated_step)
 
-    def _write(self, carried: dict[str, Tensor], policy: CheckpointPolicy) -> Exception | None:
+    def _write(self, checkpoint: Checkpoint, policy: CheckpointPolicy) -> Exception | None:
         """Write the files of a checkpoint and return the error, if any."""
-        moments = optimiser_tensors(self.optimiser, self.model)
-        state = {**self.progress.to_plain(), "run": self.directory.identity}
-        checkpoint = Checkpoint(self.progress.step, model_tensors(self.model), moments, carried, state)
         best = self.progress.best_step if policy.keep_best else None
         try:
             save_checkpoint(

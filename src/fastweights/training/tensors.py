@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from fastweights.runs.checkpoint import CheckpointError, Tensors
+from fastweights.training.sharding import split_like
 
 MOMENTS = ("step", "exp_avg", "exp_avg_sq")
 
@@ -30,7 +31,7 @@ def load_model(model: nn.Module, tensors: Tensors, source: str) -> None:
             )
     with torch.no_grad():
         for name, tensor in expected.items():
-            tensor.copy_(tensors[name])
+            tensor.copy_(split_like(tensors[name], tensor))
 
 
 def optimiser_tensors(optimiser: torch.optim.Adam, model: nn.Module) -> dict[str, Tensor]:
@@ -51,8 +52,11 @@ def load_optimiser(optimiser: torch.optim.Adam, model: nn.Module, tensors: Tenso
         raise CheckpointError(f"{source}: optim.safetensors is that of another model")
     for name in updated:
         parameter = parameters[name]
-        moments = {moment: tensors[f"{name}.{moment}"].to(parameter.device) for moment in MOMENTS}
+        moments = {moment: tensors[f"{name}.{moment}"] for moment in MOMENTS}
         expected = {"step": ((), torch.float32)} | dict.fromkeys(MOMENTS[1:], (tuple(parameter.shape), parameter.dtype))
         if any((tuple(moments[moment].shape), moments[moment].dtype) != expected[moment] for moment in MOMENTS):
             raise CheckpointError(f"{source}: optim.safetensors is that of another model, {name} has another shape")
-        optimiser.state[parameter] = moments
+        optimiser.state[parameter] = {
+            moment: x.to(parameter.device) if moment == "step" else split_like(x, parameter)
+            for moment, x in moments.items()
+        }

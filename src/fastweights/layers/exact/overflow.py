@@ -4,6 +4,9 @@ On the CPU only: on a GPU each check would synchronise. Not inside torch.func, w
 """
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import torch
 from torch import Tensor
@@ -17,9 +20,22 @@ ADVICE = (
 )
 
 
+_watched = ContextVar("_watched", default=True)
+
+
+@contextmanager
+def unwatched() -> Iterator[None]:
+    """Check nothing inside, for callers that must not be interrupted and look at the results themselves."""
+    token = _watched.set(False)
+    try:
+        yield
+    finally:
+        _watched.reset(token)
+
+
 def refuse_overflow(x: Tensor, before: FastWeightState | None, y: Tensor | None, after: FastWeightState | None) -> None:
     """Raise a FloatingPointError if a sequence with finite inputs and state has an output or a state that is not."""
-    if x.device.type != "cpu" or torch.compiler.is_compiling() or active_transform() != "none":
+    if x.device.type != "cpu" or torch.compiler.is_compiling() or active_transform() != "none" or not _watched.get():
         return
     outgoing = (y, *_contents(after))
     if all(tensor is None or math.isfinite(tensor.detach().sum().item()) for tensor in outgoing):
