@@ -27,6 +27,7 @@ ORDER = (
     ("evaluation",),
     ("reporting",),
     ("experiments",),
+    ("playground",),
     ("cli",),
     ("__main__",),
 )

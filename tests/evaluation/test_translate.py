@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fastweights.data.translation_tokeniser import END, START, JointBytePairs
-from fastweights.evaluation.translate import Search, translate
+from fastweights.evaluation.translate import Search, hypotheses, translate
 from fastweights.models.translator import Translator
 from own_search import beam_search, greedy
 from translators import TRANSLATORS
@@ -97,3 +97,17 @@ def test_a_line_of_ten_thousand_words_is_translated(model: Translator) -> None:
 def test_what_cannot_be(change: dict[str, int]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         replace(SHORT, **change)
+
+
+def test_hypotheses_are_best_first_and_scored(model: Translator) -> None:
+    found = hypotheses(model, TOKENISER, "two dogs", SHORT)
+    assert model.training, "as it was"
+    assert len(found) == SHORT.beams
+    assert len({tuple(tokens) for tokens, _ in found}) == SHORT.beams
+    best = next(translate(model, TOKENISER, ["two dogs"], SHORT, scores=True))
+    assert found[0][1].text == best.text
+    assert found[0][1].log_probability == pytest.approx(best.log_probability, abs=1e-4)
+    ranks = [(translation.log_probability or 0) / len(tokens) ** SHORT.length_penalty for tokens, translation in found]
+    assert ranks == sorted(ranks, reverse=True)
+    with pytest.raises(ValueError, match="nothing to translate"):
+        hypotheses(model, TOKENISER, " \n", SHORT)

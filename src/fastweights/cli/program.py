@@ -17,6 +17,7 @@ from fastweights.cli.export import export
 from fastweights.cli.generate import generate
 from fastweights.cli.listing import list_components
 from fastweights.cli.look import look
+from fastweights.cli.play import play
 from fastweights.cli.report import report
 from fastweights.cli.reproduce import reproduce
 from fastweights.cli.run import run
@@ -40,6 +41,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "generate": generate,
     "translate": translate,
     "look": look,
+    "play": play,
     "export": export,
     "list": list_components,
     "doctor": doctor,

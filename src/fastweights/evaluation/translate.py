@@ -72,6 +72,27 @@ def translate(
         model.train(training)
 
 
+def hypotheses(
+    model: Translator,
+    tokeniser: JointBytePairs,
+    line: str,
+    search: Search = Search(),  # noqa: B008  a frozen value
+) -> list[tuple[list[int], Translation]]:
+    """All hypotheses that a search ends with, best first, each with its tokens from after `<s>` to `</s>`."""
+    if not line.strip():
+        raise ValueError("line: there is nothing to translate in it")
+    wrapped, training = _hugging_face_model(model), model.training
+    model.eval()
+    try:
+        source = tokeniser.encode([line])[0]
+        found = _generate(wrapped, [source], search, search.beams)
+        scores = _log_probabilities(model, [source] * len(found), found)
+    finally:
+        model.train(training)
+    texts = [text.replace("\n", " ").replace("\r", " ") for text in tokeniser.decode(found)]
+    return [(tokens, Translation(text, score)) for tokens, text, score in zip(found, texts, scores, strict=True)]
+
+
 def _translate_window(
     wrapped: Any, tokeniser: JointBytePairs, lines: Sequence[str], search: Search, scores: bool
 ) -> list[Translation]:
@@ -102,8 +123,8 @@ def _batches(numbers: Sequence[int], encoded: dict[int, list[int]], search: Sear
         yield batch
 
 
-def _generate(wrapped: Any, sources: Sequence[Sequence[int]], search: Search) -> list[list[int]]:
-    """The best hypothesis for each source, from after `<s>` to `</s>`."""
+def _generate(wrapped: Any, sources: Sequence[Sequence[int]], search: Search, returned: int = 1) -> list[list[int]]:
+    """The best hypotheses for each source, `returned` of them after each other, from after `<s>` to `</s>`."""
     from transformers import LogitsProcessorList
 
     source, mask = _padded([[*tokens, END] for tokens in sources], wrapped.device)
@@ -112,6 +133,7 @@ def _generate(wrapped: Any, sources: Sequence[Sequence[int]], search: Search) ->
         source,
         attention_mask=mask.long(),
         num_beams=search.beams,
+        num_return_sequences=returned,
         # One hypothesis is compared with no other, and transformers warns of a penalty without use.
         length_penalty=search.length_penalty if search.beams > 1 else None,
         do_sample=False,

@@ -45,14 +45,22 @@ def influences(observation: Observation) -> Influences | None:
     queries = torch.zeros_like(keys)
     if observation.queries is not None:
         queries = at_last_writes(observation.queries.to(keys.dtype), rule.writes_per_step)
-    erased, read = (keys.new_zeros(*keys.shape[:3], keys.shape[2]) for _ in range(2))
-    aged = keys.clone()
-    for t in range(keys.shape[2]):
-        if decay is not None:
-            aged[:, :, :t] *= (decay if decay.dim() == 4 else decay[..., None])[:, :, t : t + 1]
-        erased[:, :, t, :t] = erase[:, :, t, None] * torch.einsum("bhsk,bhk->bhs", aged[:, :, :t], lookups[:, :, t])
-        read[:, :, t, : t + 1] = torch.einsum("bhsk,bhk->bhs", aged[:, :, : t + 1], queries[:, :, t])
+    if decay is None:
+        erased, read = erase[..., None] * (lookups @ keys.mT).tril(-1), (queries @ keys.mT).tril()
+    else:
+        erased, read = _of_aged_keys(keys, lookups, queries, erase, decay)
     if attention is not None and observation.queries is not None:
         overlaps = trace(observation)[0]["overlap"].nan_to_num()
         read = read * reciprocal_or_zero(overlaps)[..., None]
     return Influences(erased, read)
+
+
+def _of_aged_keys(keys: Tensor, lookups: Tensor, queries: Tensor, erase: Tensor, decay: Tensor) -> tuple[Pairs, Pairs]:
+    """The same where what a write added decays with every later one, step by step."""
+    erased, read = (keys.new_zeros(*keys.shape[:3], keys.shape[2]) for _ in range(2))
+    aged = keys.clone()
+    for t in range(keys.shape[2]):
+        aged[:, :, :t] *= (decay if decay.dim() == 4 else decay[..., None])[:, :, t : t + 1]
+        erased[:, :, t, :t] = erase[:, :, t, None] * torch.einsum("bhsk,bhk->bhs", aged[:, :, :t], lookups[:, :, t])
+        read[:, :, t, : t + 1] = torch.einsum("bhsk,bhk->bhs", aged[:, :, : t + 1], queries[:, :, t])
+    return erased, read

@@ -48,7 +48,7 @@ def test_a_mixture_is_told_by_its_parts() -> None:
 
 
 def test_the_error_is_relative_to_what_is_stored() -> None:
-    assert memory.relative_error(1.25 * picture("moon"), "moon") == pytest.approx(0.25)
+    assert memory.relative_error(1.25 * picture("moon"), picture("moon")) == pytest.approx(0.25)
 
 
 def test_the_figure_draws_what_was_retrieved(keys: torch.Tensor) -> None:

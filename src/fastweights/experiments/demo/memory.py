@@ -124,7 +124,7 @@ def table_rows(recalls: dict[str, Recall]) -> list[list[str]]:
     for i, (key, first) in enumerate(WRITTEN.items()):
         now = REPLACEMENT if key == CHANGED else first
         reads = [recall.reads[1][0, 0, i] for recall in recalls.values()]
-        cells = [f"{describe(read)} ({relative_error(read, now):.0%} off)" for read in reads]
+        cells = [f"{describe(read)} ({relative_error(read, picture(now)):.0%} off)" for read in reads]
         rows.append([key, first, now, *cells])
     return rows
 
@@ -136,9 +136,8 @@ def describe(read: Tensor) -> str:
     return " + ".join(name for name, share in zip(PICTURES, shares.tolist(), strict=True) if share > 1 / 3) or "nothing"
 
 
-def relative_error(read: Tensor, name: str) -> float:
+def relative_error(read: Tensor, stored: Tensor) -> float:
     """|retrieved - stored| / |stored|."""
-    stored = picture(name)
     return float((read - stored).norm() / stored.norm())
 
 

@@ -101,7 +101,7 @@ def _encoded_by_tokenizer(folder: Path, text: Path) -> tuple[TokenArray, Callabl
         raise ValueError(f"{folder}: it has neither a tokenizer.json nor a vocabulary.json to read the text with")
     tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
     tokens = tokenizer(_read(text), add_special_tokens=False)["input_ids"]
-    _refuse_unknown(text, tokens, tokenizer.unk_token_id)
+    refuse_unknown(text, tokens, tokenizer.unk_token_id)
     return np.asarray(tokens, dtype=np.uint32), lambda token: str(tokenizer.decode([token]))
 
 
@@ -110,11 +110,12 @@ def _encoded(text: Path, vocabulary: Vocabulary) -> TokenArray:
         tokens = [token for line in _read(text).splitlines(keepends=True) for token in vocabulary.encode(line)]
     except ValueError as error:
         raise ValueError(f"{text}: {error}") from error
-    _refuse_unknown(text, tokens, vocabulary.numbers.get(UNKNOWN))
+    refuse_unknown(text, tokens, vocabulary.numbers.get(UNKNOWN))
     return np.asarray(tokens, dtype=np.uint32)
 
 
-def _refuse_unknown(text: Path, tokens: Sequence[int], unknown: int | None) -> None:
+def refuse_unknown(text: Path | str, tokens: Sequence[int], unknown: int | None) -> None:
+    """Raise a ValueError if most of the tokens of a text stand for words that the model does not know."""
     share = sum(token == unknown for token in tokens) / len(tokens) if tokens else 0.0
     if share > MOST_UNKNOWN:
         raise ValueError(f"{text}: {share:.0%} of its words are unknown to the model; it was trained on another text")

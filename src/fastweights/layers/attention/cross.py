@@ -9,7 +9,7 @@ from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs, without_padding
 from fastweights.memory import FastWeightState, run_rule
 from fastweights.memory.whole_sequence import write_all
-from fastweights.shapes import Inputs, Mask, Source, SourceMask
+from fastweights.shapes import Inputs, Mask, Queries, Source, SourceMask
 
 
 class FastWeightCrossAttention(MemoryAttention):
@@ -55,10 +55,14 @@ class FastWeightCrossAttention(MemoryAttention):
             raise ValueError("state: cross-attention reads a memory that `write(source)` made; got None")
         state = self._start(x, mask, state)
         real = without_padding(x, mask)
-        (queries,) = self._split(self.query_projection(real), self.key_dim)
-        y = self._outputs(self._read(self.mapping(queries)[0], state))
+        y = self._outputs(self._read(self.queries(real), state))
         refuse_overflow(real, state, y, None)
         return y, state
+
+    def queries(self, x: Inputs) -> Queries:
+        """φ'(W_q x): what x reads the memory with."""
+        (queries,) = self._split(self.query_projection(x), self.key_dim)
+        return self.mapping(queries)[0]
 
     def attend(
         self, x: Inputs, source: Source, mask: Mask | None = None, source_mask: SourceMask | None = None

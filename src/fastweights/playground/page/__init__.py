@@ -1,0 +1,1 @@
+"""The gradio part of the page: controls, and which function of the library answers them."""

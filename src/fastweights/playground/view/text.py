@@ -1,0 +1,29 @@
+"""Numbers and short texts inside a page."""
+
+import math
+from html import escape
+
+from fastweights.playground.keys import COLOURS
+
+
+def number(value: float | None, name: str, digits: int = 4) -> str:
+    """A number for readers, with all its digits for programs in `data-value`; a dash where it is not defined."""
+    if value is None or not math.isfinite(value):
+        return f'<span data-name="{escape(name)}" data-value="">–</span>'
+    shown = "0" if abs(value) < 5e-7 else f"{value:.{digits}g}"
+    return f'<span data-name="{escape(name)}" data-value="{value!r}">{shown.replace("-", "−")}</span>'
+
+
+def share(value: float, name: str) -> str:
+    """A share in per cent, with all its digits for programs."""
+    return f'<span data-name="{escape(name)}" data-value="{value!r}">{value:.0%}</span>'
+
+
+def dot(colour: str) -> str:
+    """The colour of a key."""
+    return f'<span class="fw-dot" style="background:{COLOURS[colour]}" aria-hidden="true"></span>'
+
+
+def problem(message: str) -> str:
+    """What cannot be shown, and why."""
+    return f'<p class="fw-problem" role="alert">{escape(message)}</p>'
