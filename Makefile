@@ -62,7 +62,7 @@ test-gpu: $(READY)
 	TRITON_INTERPRET=1 $(PYTEST) tests/kernels/triton tests/memory/test_triton.py -m "not slow" $(OPTIONS)
 
 browser: $(READY)
-	@$(PIP) --no-build-isolation --editable '.[$(EXTRAS),play]' playwright
+	@$(PIP) gradio playwright
 
 test-browser: browser
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -rs tests/playground/browser $(OPTIONS)

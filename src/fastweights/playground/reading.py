@@ -15,7 +15,7 @@ from fastweights.memory import Observation, observe
 from fastweights.memory.influence import influences
 from fastweights.memory.layer_trace import LayerTrace
 from fastweights.models.language_model import LanguageModel
-from fastweights.reporting.traces import short
+from fastweights.reporting import layer_label
 
 MOST_CHARACTERS, MOST_TOKENS, MOST_GENERATED = 20_000, 1024, 300
 SPECTRA = 32
@@ -74,15 +74,15 @@ def read_text(model: LanguageModel, vocabulary: Vocabulary, text: str) -> TextRe
         trace = LayerTrace(spectra_every=max(count // SPECTRA, 1))
         trace(observation)
         strengths.append(trace["strength"][0].unflatten(-1, (count, -1)).mean(dim=-1))
-        occupancy.append(_occupancy(short(name), trace))
-        for token, found in _erasures(observation, short(name), count):
+        occupancy.append(_occupancy(layer_label(name), trace))
+        for token, found in _erasures(observation, layer_label(name), count):
             erasures[token].append(found)
     return TextReading(
         text,
         tuple(tokens),
         tuple(printable(vocabulary.symbols[token]) for token in tokens),
         (None, *losses),
-        tuple(map(short, shown)),
+        tuple(map(layer_label, shown)),
         tuple(strengths),
         tuple(tuple(sorted(found, key=lambda e: -e.share)[:ERASURES]) for found in erasures),
         tuple(occupancy),

@@ -17,7 +17,7 @@ from fastweights.layers.attention.cross import FastWeightCrossAttention
 from fastweights.memory import Observation, observe
 from fastweights.memory.influence import influences
 from fastweights.models.translator import Translator
-from fastweights.reporting.traces import short
+from fastweights.reporting import layer_label
 
 MOST_CHARACTERS, MOST_BEAMS = 1000, 8
 
@@ -87,7 +87,7 @@ def source_reads(model: Translator, source: list[int], target: list[int]) -> lis
     for name, layer in layers.items():
         weights = read_weights(shown[name], layer.queries(asked[name]))
         if weights is not None:
-            found.append(SourceReads(short(name), weights))
+            found.append(SourceReads(layer_label(name), weights))
     return found
 
 

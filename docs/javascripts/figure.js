@@ -1,0 +1,96 @@
+// A memory to play with. Made by `python -m fastweights.playground.figure`; do not edit.
+// A write makes the reads R of all keys R A + v b: A and b of every key were recorded from the library.
+(() => {
+  const recorded = {"keys":[["red","#d62728"],["orange","#ff7f0e"],["yellow","#e5c100"],["green","#2ca02c"],["cyan","#17becf"],["blue","#1f5fd0"],["purple","#9467bd"],["brown","#8c564b"]],"pictures":{"heart":"0110110111111111111111111111011111000111000001000","sun":"0001000010101000111001111111001110001010100001000","tree":"0001000001110001111100011100011111011111110001000","drop":"0001000001110000111000111110011111001111100011100","moon":"0011100011000011000001100000110000001100000011100","house":"0001000001110001111101111111010001001010100101010","fish":"0000000011000111110111111111111101101100010000000"},"memories":[{"name":"sum rule","kept":[[],[],[],[],[],[],[],[]],"added":[[1.0,0.15,0.15,0.15,0.15,0.15,0.15,0.15],[0.15,1.0,0.15,0.15,0.15,0.15,0.15,0.15],[0.15,0.15,1.0,0.15,0.15,0.15,0.15,0.15],[0.15,0.15,0.15,1.0,0.15,0.15,0.15,0.15],[0.15,0.15,0.15,0.15,1.0,0.15,0.15,0.15],[0.15,0.15,0.15,0.15,0.15,1.0,0.15,0.15],[0.15,0.15,0.15,0.15,0.15,0.15,1.0,0.15],[0.15,0.15,0.15,0.15,0.15,0.15,0.15,1.0]]},{"name":"delta rule","kept":[[[0,0,-1.0],[0,1,-0.15],[0,2,-0.15],[0,3,-0.15],[0,4,-0.15],[0,5,-0.15],[0,6,-0.15],[0,7,-0.15]],[[1,0,-0.15],[1,1,-1.0],[1,2,-0.15],[1,3,-0.15],[1,4,-0.15],[1,5,-0.15],[1,6,-0.15],[1,7,-0.15]],[[2,0,-0.15],[2,1,-0.15],[2,2,-1.0],[2,3,-0.15],[2,4,-0.15],[2,5,-0.15],[2,6,-0.15],[2,7,-0.15]],[[3,0,-0.15],[3,1,-0.15],[3,2,-0.15],[3,3,-1.0],[3,4,-0.15],[3,5,-0.15],[3,6,-0.15],[3,7,-0.15]],[[4,0,-0.15],[4,1,-0.15],[4,2,-0.15],[4,3,-0.15],[4,4,-1.0],[4,5,-0.15],[4,6,-0.15],[4,7,-0.15]],[[5,0,-0.15],[5,1,-0.15],[5,2,-0.15],[5,3,-0.15],[5,4,-0.15],[5,5,-1.0],[5,6,-0.15],[5,7,-0.15]],[[6,0,-0.15],[6,1,-0.15],[6,2,-0.15],[6,3,-0.15],[6,4,-0.15],[6,5,-0.15],[6,6,-1.0],[6,7,-0.15]],[[7,0,-0.15],[7,1,-0.15],[7,2,-0.15],[7,3,-0.15],[7,4,-0.15],[7,5,-0.15],[7,6,-0.15],[7,7,-1.0]]],"added":[[1.0,0.15,0.15,0.15,0.15,0.15,0.15,0.15],[0.15,1.0,0.15,0.15,0.15,0.15,0.15,0.15],[0.15,0.15,1.0,0.15,0.15,0.15,0.15,0.15],[0.15,0.15,0.15,1.0,0.15,0.15,0.15,0.15],[0.15,0.15,0.15,0.15,1.0,0.15,0.15,0.15],[0.15,0.15,0.15,0.15,0.15,1.0,0.15,0.15],[0.15,0.15,0.15,0.15,0.15,0.15,1.0,0.15],[0.15,0.15,0.15,0.15,0.15,0.15,0.15,1.0]]}]};
+  const side = 7, root = document.getElementById("fw-figure");
+  if (!root) return;
+  const names = recorded.keys.map(key => key[0]), pictures = Object.keys(recorded.pictures);
+  const chosen = { key: 0, picture: pictures[0] };
+  let history = [], past = [];
+
+  // A read is a mixture of pictures: one row for each picture, one column for each key.
+  const empty = () => recorded.memories.map(() => pictures.map(() => names.map(() => 0)));
+
+  function write(reads, memory, key, picture) {
+    const { kept, added } = recorded.memories[memory];
+    return reads.map((row, number) => {
+      const after = row.map((x, column) => x + (pictures[number] === picture ? added[key][column] : 0));
+      for (const [from, to, factor] of kept[key]) after[to] += row[from] * factor;
+      return after;
+    });
+  }
+
+  const states = () => history.reduce(
+    (all, [key, picture]) => all.map((reads, memory) => write(reads, memory, key, picture)), empty());
+
+  const inWords = mixture => mixture.map((share, i) => [share, pictures[i]]).filter(([share]) => Math.abs(share) >= 0.005)
+    .sort((a, b) => Math.abs(b[0]) - Math.abs(a[0])).slice(0, 3)
+    .map(([share, name]) => `${share.toFixed(2).replace("-", "−")} ${name}`).join(" + ").replaceAll("+ −", "− ") || "nothing";
+
+  function colour(ink) { // white, blue at 1, orange at 2; what is below zero is grey
+    const mix = (a, b, t) => a.map((x, i) => Math.round(x + (b[i] - x) * t));
+    const [white, blue, orange, grey] = [[255, 255, 255], [11, 79, 138], [242, 142, 28], [120, 120, 120]];
+    if (ink < 0) return mix(white, grey, Math.min(-ink, 1));
+    return ink <= 1 ? mix(white, blue, ink) : mix(blue, orange, Math.min(ink - 1, 1));
+  }
+
+  function paint(canvas, mixture) {
+    const ink = Array.from({ length: side * side }, (_, pixel) =>
+      mixture.reduce((sum, share, i) => sum + share * Number(recorded.pictures[pictures[i]][pixel]), 0));
+    canvas.width = canvas.height = side;
+    const image = canvas.getContext("2d").createImageData(side, side);
+    ink.forEach((x, i) => image.data.set([...colour(x), 255], 4 * i));
+    canvas.getContext("2d").putImageData(image, 0, 0);
+  }
+
+  function make(kind, properties = {}, ...children) {
+    const { data, ...rest } = properties, element = Object.assign(document.createElement(kind), rest);
+    Object.assign(element.dataset, data || {});
+    element.append(...children);
+    return element;
+  }
+
+  function choice(legend, name, options, current, pick, mark) {
+    return make("fieldset", {}, make("legend", { textContent: legend }), ...options.map((option, i) => {
+      const input = make("input", { type: "radio", name: `fw-${name}`, value: option, checked: option === current });
+      input.addEventListener("change", () => { pick(option, i); show(); });
+      return make("label", {}, input, ...(mark ? [mark(i)] : []), option);
+    }));
+  }
+
+  const dot = i => { const d = make("span", { className: "fw-dot" }); d.style.background = recorded.keys[i][1]; return d; };
+  const button = (text, act) => { const b = make("button", { type: "button", textContent: text });
+    b.addEventListener("click", () => { act(); show(); }); return b; };
+
+  const said = make("p", { className: "fw-said" }), panels = make("div", { className: "fw-panels" });
+  said.setAttribute("aria-live", "polite");
+  const undo = button("Undo", () => { if (history.length) past.push(history.pop()); });
+  const redo = button("Redo", () => { if (past.length) history.push(past.pop()); });
+  root.replaceChildren(
+    choice("Key", "key", names, names[0], (_, i) => { chosen.key = i; }, dot),
+    choice("Picture", "picture", pictures, chosen.picture, name => { chosen.picture = name; }),
+    make("p", {}, button("Write", () => { history.push([chosen.key, chosen.picture]); past = []; }), undo, redo,
+      button("Empty both memories", () => { history = []; past = []; })),
+    said, panels);
+
+  function show() {
+    undo.disabled = !history.length;
+    redo.disabled = !past.length;
+    const key = chosen.key, all = states(), last = history[history.length - 1];
+    said.textContent = (last ? `Written: ${names[last[0]]} ← ${last[1]}` : "Both memories are empty") +
+      `; ${history.length} ${history.length === 1 ? "write" : "writes"} so far. Key in use: ${names[key]}.`;
+    panels.replaceChildren(...all.map((reads, memory) => {
+      const cells = names.map((name, i) => {
+        const canvas = make("canvas"), mixture = reads.map(row => row[i]), words = inWords(mixture);
+        paint(canvas, mixture);
+        canvas.setAttribute("role", "img");
+        canvas.setAttribute("aria-label", `${name} retrieves ${words}`);
+        return make("figure", { className: i === key ? "fw-chosen" : "", data: { key: name, read: mixture.join(" ") } },
+          canvas, make("figcaption", {}, dot(i), name, make("br"), words));
+      });
+      return make("section", { data: { memory: String(memory) } },
+        make("h4", { textContent: recorded.memories[memory].name }), make("div", { className: "fw-cells" }, ...cells));
+    }));
+  }
+  show();
+})();

@@ -1,0 +1,1 @@
+"""The figure on the documentation's first page: a memory to write and read, without a server."""
