@@ -59,7 +59,7 @@ def test_a_sentence_is_translated(open_page: Callable[..., Any], address: str, r
     page.get_by_role("tab", name="Translate").click()
     page.fill("#fw-sentence textarea", "a dog sees a cat")
     page.click("#fw-translate")
-    page.wait_for_selector("#fw-translation .fw-beams li")
+    page.wait_for_selector("#fw-translation .fw-beams li", timeout=120_000)  # transformers is imported
     assert page.locator("#fw-translation .fw-beams li").count() == 4
     assert shown_value(page, "#fw-translation", "log-p-0") == pytest.approx(found.found[0].log_probability, abs=1e-6)
     weight = found.reads[0].weights.mean(dim=0)[0, 1].item()

@@ -18,6 +18,7 @@ bound), and most fail earlier, because random keys are not orthogonal."""
 def capacity_tab() -> None:
     """Build the tab inside the page that is being built."""
     gr.Markdown(HELP)
+    message = gr.HTML("")
     with gr.Row():
         with gr.Column(scale=2, min_width=300):
             count = gr.Slider(1, most(START[0]), 8, step=1, label="Pictures stored, S", elem_id="fw-stored")
@@ -47,5 +48,5 @@ def capacity_tab() -> None:
 
     inputs = [count, feature_map, strength, *chosen]
     for control in (count, strength, *chosen):
-        answer(control.input, show, inputs, [view])
-    answer(feature_map.input, another_map, inputs, [count, view])
+        answer(control.input, show, inputs, [view], message)
+    answer(feature_map.input, another_map, inputs, [count, view], message)

@@ -1,4 +1,4 @@
-"""How controls are answered: at once, hidden from other programs, and a mistake as one line in the page."""
+"""How controls are answered, and how a mistake becomes one line in the page."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -6,20 +6,9 @@ from typing import Any
 
 import gradio as gr
 
+from fastweights.playground.view.text import problem
+
 MISTAKES = (ValueError, OSError, FloatingPointError)
-
-
-def refusing(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The same function; what it refuses becomes a message of the page."""
-
-    @wraps(function)
-    def refused(*values: Any) -> Any:
-        try:
-            return function(*values)
-        except MISTAKES as error:
-            raise gr.Error(str(error), duration=20, print_exception=False) from error
-
-    return refused
 
 
 def answer(
@@ -27,21 +16,30 @@ def answer(
     function: Callable[..., Any],
     inputs: Sequence[Any],
     outputs: Sequence[Any],
+    message: gr.HTML,
     *,
     progress: bool = False,
 ) -> None:
-    """Answer an event with a function; while one is being answered, only the last of the others counts."""
+    """Answer an event with a function: what it refuses is shown in `message`, and everything else stays as it is.
+
+    Answers that take milliseconds go around gradio's queue, which would take several times as long; while one is on its
+    way, only the last of the next ones counts.
+    """
+
+    @wraps(function)  # gradio looks at its signature
+    def refused(*values: Any) -> Any:
+        try:
+            found = function(*values)
+        except MISTAKES as error:
+            return (*(gr.skip() for _ in outputs), problem(str(error)))
+        return (*found, "") if isinstance(found, tuple) else (found, "")
+
     event(
-        refusing(function),
+        refused,
         list(inputs),
-        list(outputs),
+        [*outputs, message],
         queue=progress,
         show_progress="minimal" if progress else "hidden",
         trigger_mode="once" if progress else "always_last",
         api_visibility="private",
     )
-
-
-def answer_upload(button: gr.UploadButton, function: Callable[..., Any], read: Any, outputs: Sequence[Any]) -> None:
-    """Answer a file that was given: its content, never its name or place, reaches the function."""
-    answer(button.upload, function, [read, button], outputs)

@@ -29,6 +29,7 @@ def reading_tab(runs: Runs) -> None:
         gr.Markdown(NONE_GIVEN)
         return
     reading = gr.State(None)
+    message = gr.HTML("")
     with gr.Row():
         with gr.Column(scale=2, min_width=300):
             names = list(runs.language_models)
@@ -60,6 +61,6 @@ def reading_tab(runs: Runs) -> None:
             raise ValueError("text: let the model read one first")
         return continue_text(*runs.language_model(name), found, int(count), Sampling(temperature=heat))
 
-    answer(read.click, do_read, [run, text], [reading, tokens, token, memory, written], progress=True)
-    answer(tokens.click, choose, [reading], [token])
-    answer(go_on.click, write_on, [run, reading, length, temperature], [written], progress=True)
+    answer(read.click, do_read, [run, text], [reading, tokens, token, memory, written], message, progress=True)
+    answer(tokens.click, choose, [reading], [token], message)
+    answer(go_on.click, write_on, [run, reading, length, temperature], [written], message, progress=True)

@@ -13,6 +13,7 @@ def translation_tab(runs: Runs) -> None:
     gr.Markdown(
         "The encoder writes every source word into a memory; the decoder reads it once for every word that it writes."
     )
+    message = gr.HTML("")
     with gr.Row():
         with gr.Column(scale=2, min_width=300):
             names = list(runs.translators)
@@ -26,4 +27,4 @@ def translation_tab(runs: Runs) -> None:
     def translate(name: str, given: str, count: float) -> str:
         return translation_view(translate_sentence(*runs.translator(name), given, int(count)))
 
-    answer(go.click, translate, [run, sentence, beams], [view], progress=True)
+    answer(go.click, translate, [run, sentence, beams], [view], message, progress=True)

@@ -1,6 +1,6 @@
 """The tab where one writes into memories by hand."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,7 +9,7 @@ import gradio as gr
 from fastweights.playground import session_file
 from fastweights.playground.choices import NORMALISED, PLAYED_MAPS, PLAYED_RULES, MemoryChoice
 from fastweights.playground.keys import COLOURS
-from fastweights.playground.page.events import answer, answer_upload
+from fastweights.playground.page.events import answer
 from fastweights.playground.pictures import NAMED, PLACES, drawn, named, places_of
 from fastweights.playground.session import FEWEST_MEMORIES, MOST_MEMORIES, Session, Write
 from fastweights.playground.view.memories import history_view, memories_view
@@ -30,6 +30,7 @@ def write_tab() -> None:
     """Build the tab inside the page that is being built."""
     session = gr.State(START)
     gr.Markdown(HELP)
+    message = gr.HTML("", elem_id="fw-message")
     with gr.Row():
         with gr.Column(scale=2, min_width=300):
             picture = gr.Dropdown(list(NAMED), value="heart", label="Picture or digit to take")
@@ -62,41 +63,42 @@ def write_tab() -> None:
             history = gr.HTML(history_view(START), elem_id="fw-history")
             upload = gr.UploadButton("Restore a session from a file", file_types=[".json"], type="binary", size="sm")
 
-    shown = [session, view, history, now]
+    shown, settings = [session, view, history, now], [count, similarity, *choosers]
 
-    def show(changed: Session, read_key: str) -> tuple[Session, str, str, Any]:
-        most = max(len(changed.writes), 1)
-        time = gr.Slider(maximum=most, value=changed.now)
+    def show(changed: Session, read_key: str) -> tuple[Any, ...]:
+        time = gr.Slider(maximum=max(len(changed.writes), 1), value=changed.now)
         return changed, memories_view(changed, read_key), history_view(changed), time
 
-    def do_write(before: Session, read_key: str, under: str, inked: list[str], beta: float, kept: float) -> Any:
-        return show(before.write(Write(under, drawn(inked), beta, kept)), read_key)
+    def on(event: Callable[..., Any], change: Callable[..., Session], given: Sequence[Any] = ()) -> None:
+        """Change the session; every event carries all settings, so that none can be overtaken by another."""
 
-    def remember(before: Session, read_key: str, wanted: str, close: float, *names: str) -> Any:
-        chosen = [MemoryChoice(*names[3 * n : 3 * n + 3]) for n in range(int(wanted))]
-        return show(replace(before, memories=tuple(chosen), similarity=close), read_key)
+        def changed(before: Session, read_key: str, wanted: str, close: float, *rest: Any) -> Any:
+            names = rest[: len(choosers)]
+            memories = tuple(MemoryChoice(*names[3 * n : 3 * n + 3]) for n in range(int(wanted)))
+            return show(change(replace(before, memories=memories, similarity=close), *rest[len(choosers) :]), read_key)
 
-    def restore(read_key: str, content: bytes | None) -> Any:
+        answer(event, changed, [session, read, *settings, *given], shown, message)
+
+    def restore(read_key: str, content: bytes | None) -> tuple[Any, ...]:
         found = session_file.from_bytes(content or b"")
-        names = [choice for memory in (*found.memories, *OFFERED[len(found.memories) :]) for choice in _names(memory)]
-        return (
-            *show(found, read_key),
-            found.similarity,
-            str(len(found.memories)),
-            *names,
-            *_visible(len(found.memories)),
-        )
+        length = len(found.memories)
+        names = [name for memory in (*found.memories, *OFFERED[length:]) for name in _names(memory)]
+        return (*show(found, read_key), str(length), found.similarity, *names, *_visible(length))
 
-    answer(picture.input, lambda name: places_of(named(name)), [picture], [pixels])
-    answer(write.click, do_write, [session, read, key, pixels, strength, decay], shown)
-    answer(back.click, lambda before, read_key: show(before.back(), read_key), [session, read], shown)
-    answer(forward.click, lambda before, read_key: show(before.forward(), read_key), [session, read], shown)
-    answer(now.input, lambda before, read_key, step: show(before.at(int(step)), read_key), [session, read, now], shown)
-    answer(read.input, memories_view, [session, read], [view])
-    for control in (similarity, count, *choosers):
-        answer(control.input, remember, [session, read, count, similarity, *choosers], shown)
-    answer(count.change, lambda wanted: _visible(int(wanted)), [count], columns)
-    answer_upload(upload, restore, read, [*shown, similarity, count, *choosers, *columns])
+    on(
+        write.click,
+        lambda before, under, inked, beta, kept: before.write(Write(under, drawn(inked), beta, kept)),
+        [key, pixels, strength, decay],
+    )
+    on(back.click, Session.back)
+    on(forward.click, Session.forward)
+    on(now.input, lambda before, step: before.at(int(step)), [now])
+    for control in settings:
+        on(control.input, lambda before: before)
+    answer(picture.input, lambda name: places_of(named(name)), [picture], [pixels], message)
+    answer(read.input, memories_view, [session, read], [view], message)
+    answer(count.change, lambda wanted: tuple(_visible(int(wanted))), [count], columns, message)
+    answer(upload.upload, restore, [read, upload], [*shown, *settings, *columns], message)
 
 
 def _choosers() -> tuple[list[gr.Column], list[gr.Dropdown]]:

@@ -14,6 +14,11 @@ def number(value: float | None, name: str, digits: int = 4) -> str:
     return f'<span data-name="{escape(name)}" data-value="{value!r}">{shown.replace("-", "−")}</span>'
 
 
+def decimals(value: float, name: str) -> str:
+    """The same with two decimals, for tables whose numbers stand below each other."""
+    return f'<span data-name="{escape(name)}" data-value="{value!r}">{value:.2f}</span>'.replace(">-", ">−")
+
+
 def share(value: float, name: str) -> str:
     """A share in per cent, with all its digits for programs."""
     return f'<span data-name="{escape(name)}" data-value="{value!r}">{value:.0%}</span>'

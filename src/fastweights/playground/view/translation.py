@@ -3,7 +3,7 @@
 from html import escape
 
 from fastweights.playground.translating import SourceReads, Translated
-from fastweights.playground.view.text import number
+from fastweights.playground.view.text import decimals, number
 
 
 def translation_view(found: Translated) -> str:
@@ -28,7 +28,7 @@ def _table(found: Translated, place: int, reads: SourceReads) -> str:
     for row, (piece, numbers) in enumerate(zip(found.target, weights.tolist(), strict=True)):
         cells = "".join(
             f'<td class="{"fw-plus" if value >= 0 else "fw-minus"}{" fw-most" if value == max(numbers) else ""}" '
-            f'style="--fw-shade:{abs(value) / largest:.3f}">{number(value, f"read-{place}-{row}-{column}", 2)}</td>'
+            f'style="--fw-shade:{abs(value) / largest:.3f}">{decimals(value, f"read-{place}-{row}-{column}")}</td>'
             for column, value in enumerate(numbers)
         )
         rows.append(f"<tr><th scope=row>{escape(piece)}</th>{cells}</tr>")
