@@ -18,7 +18,7 @@ bound), and most fail earlier, because random keys are not orthogonal."""
 def capacity_tab() -> None:
     """Build the tab inside the page that is being built."""
     gr.Markdown(HELP)
-    message = gr.HTML("")
+    message = gr.HTML("", elem_classes="fw-message")
     with gr.Row():
         with gr.Column(scale=2, min_width=300):
             count = gr.Slider(1, most(START[0]), 8, step=1, label="Pictures stored, S", elem_id="fw-stored")

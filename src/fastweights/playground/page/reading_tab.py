@@ -29,7 +29,7 @@ def reading_tab(runs: Runs) -> None:
         gr.Markdown(NONE_GIVEN)
         return
     reading = gr.State(None)
-    message = gr.HTML("")
+    message = gr.HTML("", elem_classes="fw-message")
     with gr.Row():
         with gr.Column(scale=2, min_width=300):
             names = list(runs.language_models)

@@ -13,7 +13,7 @@ def translation_tab(runs: Runs) -> None:
     gr.Markdown(
         "The encoder writes every source word into a memory; the decoder reads it once for every word that it writes."
     )
-    message = gr.HTML("")
+    message = gr.HTML("", elem_classes="fw-message")
     with gr.Row():
         with gr.Column(scale=2, min_width=300):
             names = list(runs.translators)

@@ -30,7 +30,7 @@ def write_tab() -> None:
     """Build the tab inside the page that is being built."""
     session = gr.State(START)
     gr.Markdown(HELP)
-    message = gr.HTML("", elem_id="fw-message")
+    message = gr.HTML("", elem_classes="fw-message")
     with gr.Row():
         with gr.Column(scale=2, min_width=300):
             picture = gr.Dropdown(list(NAMED), value="heart", label="Picture or digit to take")
