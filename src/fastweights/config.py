@@ -112,11 +112,11 @@ class ConfigCodec:
             if not any(plain == choice and type(plain) is type(choice) for choice in typing.get_args(wanted)):
                 raise ValueError(f"{where}: {unknown('value', plain, typing.get_args(wanted))}")
             return plain
-        if origin is tuple:
+        if origin in (tuple, list):
             if not isinstance(plain, list | tuple):
                 raise ValueError(f"{where}: expected a list, got {plain!r}")
             item = typing.get_args(wanted)[0]
-            return tuple(self._decode(item, entry, f"{where}[{i}]") for i, entry in enumerate(plain))
+            return origin(self._decode(item, entry, f"{where}[{i}]") for i, entry in enumerate(plain))
         if wanted in self.registries or is_dataclass(wanted):
             return self._decode_value(wanted, plain, where)
         if wanted is float and isinstance(plain, int) and not isinstance(plain, bool):

@@ -11,7 +11,7 @@ from fastweights.training.progress import Stopwatch, TrainingProgress
 
 PROGRESS = TrainingProgress(
     step=7,
-    recent_losses=(0.1, 1 / 3),
+    recent_losses=[0.1, 1 / 3],
     last_loss=1 / 3,
     evaluated_step=6,
     valid_loss=0.7,

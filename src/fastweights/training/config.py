@@ -1,6 +1,7 @@
 """How a model is trained, as values: what decides the numbers, and what does not."""
 
 import math
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -63,9 +64,9 @@ class TrainingConfig:
         """The learning rate of every update."""
         return SCHEDULES[self.schedule](self.learning_rate, self.warmup_steps, self.steps)
 
-    def autocast(self, device: torch.device) -> torch.autocast:
+    def autocast(self, device: torch.device) -> AbstractContextManager[object]:
         """The context in which the model computes."""
-        return torch.autocast(device.type, torch.bfloat16, enabled=self.precision == "bfloat16")
+        return torch.autocast(device.type, torch.bfloat16) if self.precision == "bfloat16" else nullcontext()
 
 
 @dataclass(frozen=True)

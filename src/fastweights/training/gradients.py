@@ -64,7 +64,7 @@ class GradientComputation:
                 if self.processes.any_of(trouble is not None)[0]:
                     self.processes.give_up(self.loss)
                     return StepGradients(math.nan, carried, math.nan, trouble or "another process met such a number")
-                (loss / config.accumulation).backward()
+                (loss / config.accumulation if config.accumulation > 1 else loss).backward()
             total += float(loss.detach()) / config.accumulation
         norm = self._clipped_norm()
         trouble = None if not self.checked or math.isfinite(norm) else f"the gradient norm is {norm}"

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import deque
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from fastweights.config import PLAIN
@@ -18,7 +18,7 @@ class TrainingProgress:
     """Updates made, losses not yet logged, the best evaluation, and how long it all took."""
 
     step: int = 0
-    recent_losses: tuple[float | None, ...] = ()
+    recent_losses: list[float | None] = field(default_factory=list)
     """Losses that no line of metrics has counted yet; None for one that was not finite."""
     last_loss: float | None = None
     skipped_in_a_row: int = 0
@@ -49,7 +49,7 @@ class TrainingProgress:
 
     def mean_recent_loss(self) -> float | None:
         """The mean of the losses since this was last asked; not a number if one of them was not finite."""
-        losses, self.recent_losses = self.recent_losses, ()
+        losses, self.recent_losses = self.recent_losses, []
         known = [loss for loss in losses if loss is not None]
         if len(known) < len(losses):
             return math.nan
@@ -57,7 +57,7 @@ class TrainingProgress:
 
     def note_loss(self, loss: float) -> None:
         """Count a step that went well."""
-        self.recent_losses = (*self.recent_losses, finite(loss))
+        self.recent_losses.append(finite(loss))
         self.last_loss, self.skipped_in_a_row = loss, 0
 
     def note_evaluation(self, loss: float | None) -> bool:
