@@ -134,3 +134,8 @@ def test_importing_the_package_alone_does_not_import_torch() -> None:
 def test_the_whole_api_imports_neither_plotting_nor_the_command_line_nor_transformers() -> None:
     heavy = {"matplotlib", "rich", "tyro", "jinja2", "transformers", "datasets", "sacrebleu", "tensorboard"}
     assert modules_after("from fastweights import *").isdisjoint(heavy)
+
+
+def test_the_configurations_of_all_families_import_nothing_that_draws() -> None:
+    code = "from fastweights.experiments.families import codec; codec()"
+    assert modules_after(code).isdisjoint({"matplotlib", "jinja2", "transformers", "datasets", "sacrebleu"})
