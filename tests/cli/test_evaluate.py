@@ -108,7 +108,7 @@ def test_another_text_is_measured_in_the_vocabulary_of_the_run(text: Path, capsy
     assert "of which 14.29 % are unknown words, perplexity" in capsys.readouterr().out
     # The same, token by token: segments of four start with an empty memory.
     model, _, _ = load_language_model(text.parent / "run")
-    numbers = vocabulary_of(text.parent / "run").numbers
+    numbers = vocabulary_of(text.parent / "run").token_ids
     words = ["the", "cat", "sat", "<eos>", "<unk>", "ran", "<eos>"]
     ids = torch.tensor([numbers[word] for word in words])
     losses = []

@@ -12,7 +12,7 @@ from tiny_language_model import write_book
 
 def test_a_prompt_is_continued_and_not_ended(tmp_path: Path) -> None:
     vocabulary = open_corpus(write_book(tmp_path), cache=tmp_path / "cache").vocabulary
-    number = vocabulary.numbers
+    number = vocabulary.token_ids
     assert prompt_tokens(vocabulary, "the cat") == [number["the"], number["cat"]]
     assert prompt_tokens(vocabulary, "the cat\n") == [number["the"], number["cat"], 0]
     assert prompt_tokens(vocabulary, "") == [0]

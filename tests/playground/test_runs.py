@@ -23,7 +23,7 @@ def test_runs_have_names_and_are_opened_once(run: Path) -> None:
     model, vocabulary = runs.language_model("run")
     assert not model.training
     assert runs.language_model("run")[0] is model
-    assert "cat" in vocabulary.numbers
+    assert "cat" in vocabulary.token_ids
 
 
 def test_nothing_else_can_be_opened(run: Path, tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ def prompt_tokens(vocabulary: Vocabulary, prompt: str) -> list[int]:
         unfinished = isinstance(vocabulary.tokenizer, Words) and not prompt.endswith("\n") and len(tokens) > 1
         return tokens[:-1] if unfinished else tokens
     for symbol in (END_OF_LINE, "\n", "Ċ"):
-        if symbol in vocabulary.numbers:
-            return [vocabulary.numbers[symbol]]
+        if symbol in vocabulary.token_ids:
+            return [vocabulary.token_ids[symbol]]
     return [0]
 
 

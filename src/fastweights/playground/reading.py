@@ -98,7 +98,7 @@ def encode(vocabulary: Vocabulary, text: str) -> list[int]:
         raise ValueError("text: at least two tokens are needed, so that there is something to predict")
     if len(tokens) > MOST_TOKENS:
         raise ValueError(f"text: {len(tokens):,} tokens; at most {MOST_TOKENS:,} are read")
-    refuse_unknown("text", tokens, vocabulary.numbers.get(UNKNOWN))
+    refuse_unknown("text", tokens, vocabulary.token_ids.get(UNKNOWN))
     return tokens
 
 

@@ -23,7 +23,7 @@ def read_held_out(source: str | Path, split: str, vocabulary: Vocabulary) -> Hel
     """One split of a folder, or the whole of a file; what the vocabulary does not have becomes `<unk>`."""
     path = Path(source)
     files = [path] if path.is_file() else files_of(path)[split]
-    numbers, token_ids, unknown = vocabulary.numbers, [], 0
+    numbers, token_ids, unknown = vocabulary.token_ids, [], 0
     for file in files:
         for line in text_lines(file, vocabulary.tokenizer.longest_block):
             try:

@@ -166,21 +166,21 @@ class Vocabulary:
         return len(self.symbols)
 
     @cached_property
-    def numbers(self) -> dict[str, int]:
-        """The number of every symbol."""
+    def token_ids(self) -> dict[str, int]:
+        """The token id of every symbol."""
         return {symbol: number for number, symbol in enumerate(self.symbols)}
 
     def with_unknown(self) -> "Vocabulary":
         """The same with `<unk>` at the end, if it is not a symbol already."""
-        return self if UNKNOWN in self.numbers else replace(self, symbols=(*self.symbols, UNKNOWN))
+        return self if UNKNOWN in self.token_ids else replace(self, symbols=(*self.symbols, UNKNOWN))
 
     def knows(self, line: str) -> bool:
         """True if every symbol of a line is in the vocabulary."""
-        return all(symbol in self.numbers for symbol in self.tokenizer.split(line))
+        return all(symbol in self.token_ids for symbol in self.tokenizer.split(line))
 
     def encode(self, line: str) -> list[int]:
-        """The numbers of a line's symbols; an unknown symbol is `<unk>` if there is one."""
-        numbers, symbols = self.numbers, self.tokenizer.split(line)
+        """The token ids of a line; an unknown symbol is `<unk>` if there is one."""
+        numbers, symbols = self.token_ids, self.tokenizer.split(line)
         unknown = numbers.get(UNKNOWN)
         if unknown is not None:
             return [numbers.get(symbol, unknown) for symbol in symbols]
@@ -193,7 +193,7 @@ class Vocabulary:
             ) from None
 
     def decode(self, numbers: Iterable[int]) -> Iterator[str]:
-        """The text of each number as it comes."""
+        """The text of each token as it comes."""
         return self.tokenizer.join(self.symbols[number] for number in numbers)
 
     def to_json(self) -> str:

@@ -110,7 +110,7 @@ def _encoded(text: Path, vocabulary: Vocabulary) -> TokenArray:
         tokens = [token for line in _read(text).splitlines(keepends=True) for token in vocabulary.encode(line)]
     except ValueError as error:
         raise ValueError(f"{text}: {error}") from error
-    refuse_unknown(text, tokens, vocabulary.numbers.get(UNKNOWN))
+    refuse_unknown(text, tokens, vocabulary.token_ids.get(UNKNOWN))
     return np.asarray(tokens, dtype=np.uint32)
 
 
