@@ -96,26 +96,30 @@ def test_a_text_that_has_changed_is_not_the_one_of_the_run(text: Path) -> None:
         evaluate(asked(text))
 
 
-def test_another_text_is_measured_in_the_vocabulary_of_the_run(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_another_text_is_measured_as_its_words_are_one_by_one(text: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # A word that only the test text has makes the vocabulary one with <unk>.
     text.write_text(text.read_text() + "the end\n" * 4)
     train(options(text))
     other = text.with_name("other.txt")
     other.write_text("the cat sat\nzebra ran\n")
-    evaluate(asked(text, data=str(other), context="segments", length=4))
-    line = json.loads((text.parent / "run" / "evaluations.jsonl").read_text())
-    assert (line["text"], line["unknown"], line["tokens"]) == (str(other), 1 / 7, 6)
-    assert "of which 14.29 % are unknown words, perplexity" in capsys.readouterr().out
-    # The same, token by token: segments of four start with an empty memory.
     model, _, _ = load_language_model(text.parent / "run")
     numbers = vocabulary_of(text.parent / "run").token_ids
-    words = ["the", "cat", "sat", "<eos>", "<unk>", "ran", "<eos>"]
-    ids = torch.tensor([numbers[word] for word in words])
-    losses = []
-    for start in (0, 4):
-        piece = ids[start : start + 5][None]
-        losses += model.losses(model(piece[:, :-1])[0], piece[:, 1:]).flatten().tolist()
-    assert line["loss"] == pytest.approx(sum(losses) / 6, rel=1e-5)
+    ids = [numbers[word] for word in ("the", "cat", "sat", "<eos>", "<unk>", "ran", "<eos>")]
+
+    def log_probability(context: list[int], word: int) -> float:
+        """log p(word | context), from the whole context and the whole softmax."""
+        with torch.no_grad():
+            return float(model.log_probabilities(model(torch.tensor([context]))[0])[0, -1, word])
+
+    # The first token that each prediction sees: the start of its segment or window, or of the text.
+    firsts = {"segments": lambda i: (i - 1) // 4 * 4, "sliding": lambda i: max(0, i - 4), "carried": lambda i: 0}
+    for context, first in firsts.items():
+        evaluate(asked(text, data=str(other), context=context, length=4))
+        line = json.loads((text.parent / "run" / "evaluations.jsonl").read_text().splitlines()[-1])
+        assert (line["text"], line["unknown"], line["tokens"]) == (str(other), 1 / 7, 6)
+        assert "of which 14.29 % are unknown words, perplexity" in capsys.readouterr().out
+        losses = [-log_probability(ids[first(i) : i], ids[i]) for i in range(1, len(ids))]
+        assert line["loss"] == pytest.approx(sum(losses) / 6, rel=1e-5)
 
 
 def test_another_text_may_be_a_folder_compressed(text: Path) -> None:

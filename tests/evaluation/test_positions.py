@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from fastweights.evaluation.perplexity import CarriedState, SlidingWindow
-from fastweights.evaluation.positions import edges_up_to, losses_by_position
+from fastweights.evaluation.positions import edges_up_to, losses_by_position, losses_in_segments
 
 
 class Counter(nn.Module):
@@ -44,3 +44,12 @@ def test_every_token_is_in_its_bucket(context: CarriedState) -> None:
 def test_only_as_much_is_read_as_the_edges_say() -> None:
     tokens = np.arange(1000, dtype=np.uint32)
     assert losses_by_position(Counter(), tokens, CarriedState(8), (0, 2, 4)) == pytest.approx([1.5, 3.5])
+
+
+def test_positions_in_a_segment_are_averaged_over_all_segments() -> None:
+    # Losses 1 … 46 in segments of 20: the last segment has six tokens, and reaches no further than the second bucket.
+    edges, losses = losses_in_segments(Counter(), np.arange(47, dtype=np.uint32), 20)
+    assert edges == (0, 4, 16, 20)
+    numbers = np.arange(1, 47)
+    expected = [numbers[((numbers - 1) % 20 >= a) & ((numbers - 1) % 20 < b)].mean() for a, b in pairwise(edges)]
+    assert losses == pytest.approx(expected)

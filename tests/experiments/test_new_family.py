@@ -95,6 +95,7 @@ def test_killed_it_resumes_to_the_same_metrics(tmp_path: Path) -> None:
     assert (folder / "metrics.jsonl").read_bytes() == next(tmp_path.glob("whole/runs/*/metrics.jsonl")).read_bytes()
     results = [json.loads(path.read_text())["result"] for path in sorted(tmp_path.glob("*/records/*.json"))]
     assert [result.pop("seconds") >= 0 for result in results] == [True, True]
+    assert [result.pop("core_seconds") > 0 for result in results] == [True, True]
     assert results[0] == results[1]
 
 

@@ -57,7 +57,7 @@ def carry(path: Path, run: Run = TINY, **options: Any) -> tuple[Record | None, E
 def everything(path: Path) -> dict[str, Any]:
     """All that must not depend on how often a run was interrupted."""
     result = json.loads((path / "result.json").read_text())
-    del result["seconds"]
+    del result["seconds"], result["core_seconds"]
     return {"result": result, **{name: (path / name).read_text() for name in ("config.json", "metrics.jsonl")}}
 
 

@@ -2,6 +2,8 @@
 
 from types import ModuleType
 
+from fastweights.experiments import split_preset
+
 
 def list_components() -> None:
     """List feature maps, update rules and normalisations with their equations in the paper, and what can be trained."""
@@ -18,7 +20,9 @@ def list_components() -> None:
 def preset_entries(module: ModuleType) -> list[tuple[str, str]]:
     """The presets of a family: sizes that have the same models, and these models."""
     sizes: dict[str, list[str]] = {}
-    for size in getattr(module, "SIZES", ()):
-        models = [name.removeprefix(f"{size}-") for name in module.PRESETS if name.startswith(f"{size}-")]
+    known = getattr(module, "SIZES", ())
+    presets = [split_preset(name, known) for name in module.PRESETS] if known else []
+    for size in known:
+        models = [model for found, model in presets if found == size]
         sizes.setdefault(", ".join(models), []).append(size)
     return [(" or ".join(names), models) for models, names in sizes.items()]

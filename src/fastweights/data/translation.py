@@ -59,6 +59,14 @@ class PairedSentences:
     def __len__(self) -> int:
         return len(self.source)
 
+    def joined(self, count: int) -> "PairedSentences":
+        """So many pairs after each other as one, the last perhaps of fewer: longer inputs of the same text."""
+        sides = (self.source, self.target)
+        source, target = (
+            Sentences(side.tokens, np.append(side.offsets[:-1:count], side.offsets[-1])) for side in sides
+        )
+        return self if count == 1 else PairedSentences(source, target)
+
 
 @dataclass(frozen=True, eq=False)
 class TranslationCorpus:
@@ -96,13 +104,16 @@ class TranslationCorpus:
             raise ValueError(f"split: unknown name {name!r}; possible: {', '.join(self.splits)}")
         return self.splits[name]
 
-    def lines(self, name: str) -> tuple[list[str], list[str]]:
-        """The raw lines of a split to be scored, sources and references."""
+    def lines(self, name: str, joined: int = 1) -> tuple[list[str], list[str]]:
+        """The raw lines of a split to be scored, sources and references, so many of them joined into one."""
         if name == TRAIN or name not in self.splits:
             possible = ", ".join(split for split in self.splits if split != TRAIN)
             raise ValueError(f"split: {name!r} has no raw lines; possible: {possible}")
         read = [(self.folder / f"{name}.{side}.txt").read_text(encoding="utf-8") for side in SIDES]
-        source, target = (text.split("\n")[:-1] for text in read)
+        sides = (text.split("\n")[:-1] for text in read)
+        source, target = (
+            [" ".join(lines[start : start + joined]) for start in range(0, len(lines), joined)] for lines in sides
+        )
         return source, target
 
 

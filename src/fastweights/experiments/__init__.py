@@ -13,6 +13,7 @@
 The package itself imports nothing heavy: it says what it `SHOWS` and which tasks `fastweights run` offers (`RUNS`).
 """
 
+from collections.abc import Iterable
 from importlib import import_module
 
 EXPERIMENTS: dict[str, str] = {
@@ -29,8 +30,15 @@ EXPERIMENTS: dict[str, str] = {
 
 
 def shown_modules() -> dict[str, str]:
-    """Every figure and table with the name of its module."""
-    return {show: f"{package}.{show}" for package in EXPERIMENTS.values() for show in import_module(package).SHOWS}
+    """Every figure and table with the name of its module, those of the paper first."""
+    found = {show: f"{package}.{show}" for package in EXPERIMENTS.values() for show in import_module(package).SHOWS}
+    return dict(sorted(found.items(), key=lambda shown: not shown[0].startswith(("figure", "table"))))
+
+
+def split_preset(preset: str, sizes: Iterable[str]) -> tuple[str, str]:
+    """The size and the model that the name of a preset stands for; of several sizes that fit, the longest."""
+    size = max((size for size in sizes if preset.startswith(f"{size}-")), key=len, default="")
+    return size, preset[len(size) + 1 :] if size else preset
 
 
 def runnable() -> dict[str, str]:

@@ -8,7 +8,7 @@ from types import ModuleType
 from typing import Any
 
 from fastweights.config import ConfigCodec, closest, unknown
-from fastweights.experiments import EXPERIMENTS, shown_modules
+from fastweights.experiments import EXPERIMENTS, shown_modules, split_preset
 from fastweights.models.attention import REGISTRIES
 from fastweights.training.run import Run, RunCodec
 from fastweights.training.task import TaskConfig
@@ -39,8 +39,10 @@ def preset_named(name: str) -> tuple[Run, Any]:
     if meant is None:
         possible = ", ".join(f"{size}-…" for size in sizes)
         raise ValueError(f"preset: unknown name {name!r}; possible: {possible}; `fastweights list` names them all")
-    size = next(size for size in sizes if meant.startswith(f"{size}-"))
-    raise ValueError(f"preset: {unknown('name', name, [other for other in modules if other.startswith(f'{size}-')])}")
+    size, _ = split_preset(meant, sizes)
+    raise ValueError(
+        f"preset: {unknown('name', name, [other for other in modules if split_preset(other, sizes)[0] == size])}"
+    )
 
 
 def family_of(task: TaskConfig) -> str:

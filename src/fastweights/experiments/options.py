@@ -31,7 +31,7 @@ class ReproduceOptions:
     seeds: tuple[int, ...] = ()
     """Figures: seeds to run; those of the figure if absent."""
     scale: Literal["cpu", "paper"] = "cpu"
-    """Tables: cpu trains models for two cores on WikiText-2, paper those of the paper on WikiText-103."""
+    """Tables: cpu trains models for two cores on WikiText-2 or Europarl, paper those of the paper on WikiText-103."""
     data: OptionalText = None
     """Folder with the text of a table (by default WikiText is downloaded, which needs the datasets package), with the
     files of bAbI, or with those of MNIST."""

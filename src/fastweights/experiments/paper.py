@@ -98,8 +98,8 @@ def commands_table(records: Records) -> Table:
 
 
 def seconds(records: Iterable[Record]) -> float:
-    """How long the runs took together, as far as their records tell."""
-    times = (record.result.get("seconds") for record in records)
+    """How long the runs took together, as far as their records tell: on cores of their own, or by the clock."""
+    times = (record.result.get("core_seconds") or record.result.get("seconds") for record in records)
     return sum(float(time) for time in times if isinstance(time, int | float))
 
 

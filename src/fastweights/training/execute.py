@@ -161,5 +161,6 @@ def _result(task: Task[Any], model: nn.Module, directory: RunDirectory, ending: 
         "best_step": progress.best_step,
         "parameters": sum(parameter.numel() for parameter in model.parameters()),
         "seconds": round(progress.seconds, 3),
+        "core_seconds": round(progress.core_seconds, 3),
         **task.summary(evaluations),
     }

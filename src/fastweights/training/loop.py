@@ -107,14 +107,17 @@ class Trainer:
             self.state.resume(lambda rows: self.task.initial_states(self.model, rows), self.hooks.say)
             start_training(self.loss)
             self.watch.restart()
-            started, before = time.monotonic(), self.progress.seconds
-            last_save = started
+            last_save = time.monotonic()
+            begins = last_save - self.progress.seconds, time.process_time() - self.progress.core_seconds
             while True:
                 best = self._evaluate(interrupted)
                 overdue = time.monotonic() - last_save > self.policy.save_every_seconds
                 stopping, overdue = self.processes.any_of(interrupted(), overdue)
                 reason = self._reason_to_stop(stopping)
-                self.progress.seconds = before + time.monotonic() - started
+                self.progress.seconds, self.progress.core_seconds = (
+                    time.monotonic() - begins[0],
+                    time.process_time() - begins[1],
+                )
                 if (best and self.policy.keep_best) or stopping or reason or overdue or self._save_due:
                     self._save()
                     last_save = time.monotonic()

@@ -29,6 +29,8 @@ class TrainingProgress:
     best_loss: float | None = None
     evaluations_since_best: int = 0
     seconds: float = 0.0
+    core_seconds: float = 0.0
+    """Those of all cores together that this process had, which other processes on the machine do not lengthen."""
     metrics_bytes: int = 0
 
     def to_plain(self) -> dict[str, Any]:
@@ -38,7 +40,7 @@ class TrainingProgress:
     @classmethod
     def from_plain(cls, plain: dict[str, Any], source: str) -> "TrainingProgress":
         """The progress in a checkpoint's state.json."""
-        plain = ADDED | plain
+        plain = ADDED | {"core_seconds": plain.get("seconds")} | plain
         names = {f.name for f in fields(cls)}
         if not names <= plain.keys():
             raise CheckpointError(f"{source}: state.json lacks {', '.join(sorted(names - plain.keys()))}")

@@ -4,17 +4,16 @@ import json
 
 import pytest
 
-from fastweights.data.text.corpus import PUBLIC
 from fastweights.evaluation.perplexity import SlidingWindow
 from fastweights.experiments.families import codec, preset_named
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.presets import (
-    DATASETS,
     PRESETS,
     SIZES,
     for_text,
     is_unchanged,
     size_of,
+    words_of,
 )
 from fastweights.training.run import Run
 
@@ -25,7 +24,7 @@ def task_of(run: Run) -> LanguageModellingConfig:
 
 
 def described(name: str) -> Run:
-    return for_text(PRESETS[name], PUBLIC[DATASETS[size_of(PRESETS[name])]].vocabulary_size, "digest")
+    return for_text(PRESETS[name], words_of(size_of(PRESETS[name])), "digest")
 
 
 @pytest.mark.parametrize("name", PRESETS)
@@ -45,7 +44,7 @@ def test_presets_are_found_by_name() -> None:
 
 
 def test_presets_are_different_runs() -> None:
-    assert len(set(PRESETS.values())) == len(PRESETS) == 51 * len(SIZES)
+    assert len(set(PRESETS.values())) == len(PRESETS) == 52 * len(SIZES)
     assert len({codec().name(described(name)) for name in PRESETS}) == len(PRESETS)
 
 

@@ -43,7 +43,7 @@ def test_tables_are_trained_and_shown(text: Path, tmp_path: Path) -> None:
     assert len(records) == 14
     contexts = {record.result["valid"]["context"] for record in records.values()}
     assert contexts == {"memory carried over the whole text, segments of 8", "sliding window of 8, stride 3"}
-    ours, theirs = shown_module("table4").tables(records)
+    ours, theirs, _ = shown_module("table4").tables(records)
     assert ours.columns == ("model", "update rule", "valid, ours, cpu", "test, ours, cpu")
     assert theirs.columns == ("model", "update rule", "valid, paper, medium", "test, paper, medium")
     assert theirs.rows[2] == ("Transformer-XL", "–", "24.6", "25.5")

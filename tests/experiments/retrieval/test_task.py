@@ -49,7 +49,7 @@ def result_of(folder: Path) -> dict[str, Any]:
 def outcome(folder: Path) -> dict[str, Any]:
     """Everything that must not depend on how often a run was interrupted."""
     result = result_of(folder)
-    del result["seconds"]
+    del result["seconds"], result["core_seconds"]
     texts = {name: (folder / name).read_text() for name in ("config.json", "metrics.jsonl")}
     return {"result": result, **texts}
 

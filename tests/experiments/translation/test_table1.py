@@ -60,5 +60,5 @@ def test_comparisons_say_who_is_better() -> None:
 
 def test_without_records_there_is_no_row() -> None:
     assert [table.rows for table in table1.tables({})] == [(), ()]
-    assert table1.coverage({}) == ([], 27, 0)
+    assert table1.coverage({}) == ([], 36, 0)
     assert len(table1.coverage({run_of("dpfp2", 1): record(3), run_of("dpfp2", 9): record(3)}).found) == 1

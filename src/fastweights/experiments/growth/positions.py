@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from fastweights.evaluation.perplexity import perplexity_of
 from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.experiments.language_models.presets import size_of
 from fastweights.experiments.memories import memory_name
 from fastweights.experiments.records import Records
 from fastweights.experiments.series import MEMORY_SERIES
@@ -33,7 +34,8 @@ def positions(records: Records) -> tuple[Positions, ...]:
     found = []
     for run, record in records.items():
         measured, task = record.result.get("positions"), run.task
-        if not isinstance(task, LanguageModellingConfig) or not measured:
+        if not isinstance(task, LanguageModellingConfig) or not measured or size_of(run) == "cpu-long":
+            # Another text stands in a table of its own (`language_models.budget`).
             continue
         attention = task.model.attention
         if not isinstance(attention, FastWeightAttentionConfig):

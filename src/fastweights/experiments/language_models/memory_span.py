@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from matplotlib.figure import Figure
 
 from fastweights.evaluation.perplexity import perplexity_of
-from fastweights.experiments.language_models.presets import is_unchanged, size_of
+from fastweights.experiments.language_models.presets import is_unchanged, model_of, size_of
 from fastweights.experiments.records import Records
 from fastweights.reporting import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, Drawing, Series, draw
 
@@ -33,7 +33,7 @@ def memory_spans(records: Records) -> dict[str, MemorySpan]:
         if is_unchanged(run) and size_of(run) == "cpu" and "reach" in record.result:
             losses = {int(words): loss for words, loss in record.result["reach"].items()}
             losses[record.result["valid"]["tokens"]] = record.result["valid"]["loss"]
-            found[run.preset.partition("-")[2]] = {words: perplexity_of(losses[words]) for words in sorted(losses)}
+            found[model_of(run)] = {words: perplexity_of(losses[words]) for words in sorted(losses)}
     return found
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fastweights.experiments.language_models.perplexities import Perplexity, measured, shown
-from fastweights.experiments.language_models.presets import DATASETS, PRESETS, SIZES, is_unchanged
+from fastweights.experiments.language_models.presets import DATASETS, is_unchanged, model_of, size_of, with_usual_seed
 from fastweights.experiments.language_models.tables import Table, on_text
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
@@ -69,7 +69,7 @@ def by_seed(records: Records) -> BySeed:
     found: dict[str, list[tuple[int, Perplexity]]] = {}
     for run, record in records.items():
         if _is_shown(run) and run.task.is_measured(record.result):
-            found.setdefault(run.preset.partition("-")[2], []).append((run.training.seed, measured(record)))
+            found.setdefault(model_of(run), []).append((run.training.seed, measured(record)))
     return {
         name: [perplexity for _, perplexity in sorted(seeds, key=lambda one: one[0])] for name, seeds in found.items()
     }
@@ -97,9 +97,7 @@ def tables(records: Records) -> tuple[Table, ...]:
 
 def _is_shown(run: Run) -> bool:
     """True for the models of the table, whatever their seed."""
-    seed = SIZES["cpu"].training.seed
-    same = replace(run, training=replace(run.training, seed=seed))
-    return run.preset.removeprefix("cpu-") in names() and run.preset in PRESETS and is_unchanged(same)
+    return size_of(run) == "cpu" and model_of(run) in names() and is_unchanged(with_usual_seed(run))
 
 
 def _cells(found: Sequence[Perplexity]) -> tuple[str, str]:

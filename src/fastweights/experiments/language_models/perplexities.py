@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from fastweights.evaluation.perplexity import perplexity_of
-from fastweights.experiments.language_models.presets import is_unchanged
+from fastweights.experiments.language_models.presets import is_unchanged, model_of, size_of
 from fastweights.experiments.records import Records
 from fastweights.runs.record import Record
 
@@ -58,8 +58,7 @@ def perplexities(records: Records) -> Perplexities:
     found: dict[str, dict[str, Perplexity]] = {}
     for run, record in records.items():
         if is_unchanged(run) and run.task.is_measured(record.result):
-            size, _, name = run.preset.partition("-")
-            found.setdefault(size, {})[name] = measured(record)
+            found.setdefault(size_of(run), {})[model_of(run)] = measured(record)
     return Perplexities(found)
 
 

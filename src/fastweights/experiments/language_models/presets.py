@@ -14,6 +14,7 @@ from typing import Any
 
 from fastweights.data.text.corpus import PUBLIC, Corpus, open_corpus
 from fastweights.data.text.tokenizers import TOKENIZERS, BytePairs, Tokenizer
+from fastweights.experiments import split_preset
 from fastweights.experiments.language_models.config import Carrying, LanguageModellingConfig
 from fastweights.experiments.language_models.task import LanguageModelTask
 from fastweights.experiments.options import DataOptions
@@ -34,8 +35,10 @@ from fastweights.training.run import Run
 from fastweights.training.task import Task
 from fastweights.update_rules import DeltaRule, GatedDeltaRule, KimiDeltaRule, NormalisedStep, SumRule, UpdateRule
 
-DATASETS = {"cpu": "wikitext-2", "small": "wikitext-103", "medium": "wikitext-103"}
+DATASETS = {"cpu": "wikitext-2", "cpu-long": "europarl-en", "small": "wikitext-103", "medium": "wikitext-103"}
 """The text on which the models of each size are trained for the tables."""
+EUROPARL_WORDS = 51_322
+"""Words of the debates of the European Parliament from 2006 to 2012 that come up at least three times, and `<unk>`."""
 EVALUATIONS = 5
 """Validations of a short run; the long ones of the paper have one every 4000 steps."""
 
@@ -48,6 +51,7 @@ def _size(
     warmup_steps: int = 2000,
     learning_rate: float = 2.5e-4,
     test_stride: int = 1,
+    evaluations: int = EVALUATIONS,
 ) -> Run:
     task = LanguageModellingConfig(model, segment_length=segment_length, test_stride=test_stride)
     training = TrainingConfig(
@@ -55,7 +59,7 @@ def _size(
         batch_size=batch_size,
         learning_rate=learning_rate,
         warmup_steps=warmup_steps,
-        evaluate_every=min(4000, max(steps // EVALUATIONS, 1)),
+        evaluate_every=min(4000, max(steps // evaluations, 1)),
     )
     return Run(task, training)
 
@@ -77,6 +81,17 @@ SIZES: dict[str, Run] = {
         warmup_steps=100,
         learning_rate=1e-3,
         test_stride=64,
+    ),
+    # Between the two above: about an hour on one core. Half of the debates, 15 million words, each read once.
+    "cpu-long": _size(
+        replace(_model(192, 8, 6, 768), cutoffs=(1000, 4000, 12_000)),
+        segment_length=256,
+        batch_size=16,
+        steps=3660,
+        warmup_steps=250,
+        learning_rate=1e-3,
+        test_stride=64,
+        evaluations=10,
     ),
 }
 
@@ -137,6 +152,7 @@ def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
     normalised = AttentionNormalisation()
     models: dict[str, tuple[AttentionConfig, bool, bool]] = {
         "transformer": (SoftmaxAttentionConfig(), True, False),
+        "transformer-nopos": (SoftmaxAttentionConfig(), False, False),
         "transformer-xl": (RelativeAttentionConfig(size.task.segment_length), False, True),
         "linear-sum": (_sum(linear), True, False),
         "linear-sum-nopos-carried": (_sum(linear), False, True),
@@ -170,7 +186,7 @@ def _presets() -> dict[str, Run]:
         for name, (attention, positions, carried) in _models(size).items():
             model = replace(size.task.model, attention=attention, positions=positions)
             training = size.training
-            if name == "transformer-xl" and size_name != "cpu":
+            if name == "transformer-xl" and size_name in ("small", "medium"):
                 # The published run had half the steps and half the warm-up of the others.
                 training = replace(training, steps=training.steps // 2, warmup_steps=training.warmup_steps // 2)
             task = replace(size.task, model=model, carry_state=carried)
@@ -225,13 +241,28 @@ def is_unchanged(run: Run) -> bool:
     """True if a run follows its preset exactly, on the text that the tables are about."""
     if run.preset not in PRESETS or not isinstance(run.task, LanguageModellingConfig):
         return False
-    words = PUBLIC[DATASETS[size_of(run)]].vocabulary_size
-    return run == for_text(PRESETS[run.preset], words, run.task.text)
+    return run == for_text(PRESETS[run.preset], words_of(size_of(run)), run.task.text)
+
+
+def with_usual_seed(run: Run) -> Run:
+    """The run with the seed of the presets, for tables of several seeds."""
+    return replace(run, training=replace(run.training, seed=SIZES["cpu"].training.seed))
 
 
 def size_of(run: Run) -> str:
-    """cpu, small or medium."""
-    return run.preset.partition("-")[0]
+    """cpu, cpu-long, small or medium."""
+    return split_preset(run.preset, SIZES)[0]
+
+
+def model_of(run: Run) -> str:
+    """The name of a run's model at every size."""
+    return split_preset(run.preset, SIZES)[1]
+
+
+def words_of(size: str) -> int:
+    """The number of words of the text on which the models of a size are compared."""
+    text = DATASETS[size]
+    return PUBLIC[text].vocabulary_size if text in PUBLIC else EUROPARL_WORDS
 
 
 def summary(records: Records) -> str:

@@ -4,26 +4,42 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fastweights.data.text.corpus import PUBLIC, open_corpus
+from fastweights.experiments import split_preset
 from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, perplexities
-from fastweights.experiments.language_models.presets import DATASETS, PRESETS, for_corpus, is_unchanged
+from fastweights.experiments.language_models.presets import DATASETS, PRESETS, for_corpus, is_unchanged, words_of
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting import Table
+from fastweights.reporting import BLACK, BLUE, GREEN, GREY, SKY, VERMILION, Drawing, Series, Table, draw
 from fastweights.training.run import Run
 
-__all__ = ["PaperTable", "Table", "on_text"]
+__all__ = [
+    "BLACK", "BLUE", "CPU_SIZES", "GREEN", "GREY", "SKY", "VERMILION",
+    "Drawing", "PaperTable", "Series", "Table", "cpu_size", "draw", "on_text",
+]  # fmt: skip
+
+CPU_SIZES = {"cpu": "WikiText-2", "cpu-long": "Europarl"}
+"""The sizes for CPUs and the text of each."""
 
 
 def on_text(presets: Sequence[str], options: ReproduceOptions) -> list[Run]:
     """Presets for the text that tables of their size are about; another text is refused."""
-    expected = DATASETS[presets[0].partition("-")[0]]
+    size = split_preset(presets[0], DATASETS)[0]
+    expected, words = DATASETS[size], words_of(size)
+    if options.data is None and expected not in PUBLIC:
+        raise ValueError(f"data: {expected} cannot be downloaded; name the folder with its texts, --data FOLDER")
     corpus = open_corpus(options.data or expected)
-    if len(corpus.vocabulary) != PUBLIC[expected].vocabulary_size:
+    if len(corpus.vocabulary) != words:
         raise ValueError(
             f"{options.data}: this text has {len(corpus.vocabulary):,} words; tables at scale {options.scale} are "
-            f"about {expected}, which has {PUBLIC[expected].vocabulary_size:,} (the tokenised one, not the raw)"
+            f"about {expected}, which has {words:,} (the tokenised one, not the raw)"
         )
     return [for_corpus(PRESETS[preset], corpus) for preset in presets]
+
+
+def cpu_size(options: ReproduceOptions) -> str:
+    """The size for CPUs whose text was named: cpu for WikiText-2, cpu-long for the debates."""
+    words = None if options.data is None else len(open_corpus(options.data).vocabulary)
+    return next((size for size in CPU_SIZES if words_of(size) == words), "cpu")
 
 
 @dataclass(frozen=True)
@@ -36,20 +52,21 @@ class PaperTable:
     """The cells that tell a model from the others, and its preset without the size."""
     sizes: tuple[str, ...]
 
-    def presets(self, scale: str = "cpu") -> list[str]:
-        """The runs to train: every model at the size for CPUs, or at each of the paper's."""
-        sizes = ("cpu",) if scale == "cpu" else self.sizes
+    def presets(self, scale: str = "cpu", size: str = "cpu") -> list[str]:
+        """The runs to train: every model at a size for CPUs, or at each of the paper's."""
+        sizes = (size,) if scale == "cpu" else self.sizes
         return [f"{size}-{model}" for size in sizes for model in self.models.values()]
 
     def runs(self, options: ReproduceOptions) -> list[Run]:
         """The runs of the table on its text; another text is refused before any training."""
         if options.quick or options.seeds:
             raise ValueError("--quick and --seeds are for figures; tables have one seed and one length of training")
-        return on_text(self.presets(options.scale), options)
+        size = cpu_size(options) if options.scale == "cpu" else ""
+        return on_text(self.presets(options.scale, size), options)
 
     def data(self, options: ReproduceOptions) -> str:
         """Where the text of the table is."""
-        return options.data or DATASETS[self.presets(options.scale)[0].partition("-")[0]]
+        return options.data or DATASETS[split_preset(self.presets(options.scale)[0], DATASETS)[0]]
 
     def coverage(self, records: Records) -> Coverage:
         """How many of the models for CPUs have a record."""
@@ -58,13 +75,17 @@ class PaperTable:
         return Coverage([measured[preset] for preset in presets if preset in measured], len(presets))
 
     def tables(self, records: Records) -> tuple[Table, ...]:
-        """Perplexities on WikiText-2, and those on WikiText-103 apart from them: the two cannot be compared."""
+        """Perplexities on each text in a table of its own: WikiText-2, WikiText-103, Europarl. They cannot be compared."""
         ours = perplexities(records)
-        return self.on_wikitext2(ours), self.on_wikitext103(ours)
+        return self.on_wikitext2(ours), self.on_wikitext103(ours), self.on_europarl(ours)
 
     def on_wikitext2(self, ours: Perplexities) -> Table:
         """Our models for CPUs, once there is one."""
         return self._table(self.name, "WikiText-2", [("ours, cpu", ours, "cpu")], ours)
+
+    def on_europarl(self, ours: Perplexities) -> Table:
+        """Our models on the debates, once there is one."""
+        return self._table(f"{self.name}-europarl", "Europarl", [("ours, cpu-long", ours, "cpu-long")], ours)
 
     def on_wikitext103(self, ours: Perplexities) -> Table:
         """The paper's numbers, and ours at its sizes if they were trained."""

@@ -13,7 +13,7 @@ from fastweights.data.text.corpus import Corpus
 from fastweights.data.text.segments import Segment, SegmentStream
 from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import CarriedState, Context, Score, perplexity_of
-from fastweights.evaluation.positions import edges_up_to, losses_by_position
+from fastweights.evaluation.positions import edges_up_to, losses_by_position, losses_in_segments
 from fastweights.experiments.language_models.carrying import begins_anew, emptied_columns, empty_rows, rewritten
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.files import Json
@@ -172,6 +172,8 @@ class LanguageModelTask(Task[Segment]):
             length = self.config.segment_length
             contexts = [CarriedState(length, segments * length) for segments in SPANS]
             measured["reach"] = {str(context.reach): rounded(score("valid", context).loss) for context in contexts}
+        edges, losses = losses_in_segments(model, self.corpus.valid, self.config.segment_length, device)
+        measured["segment"] = {"edges": list(edges), "losses": [rounded(loss) for loss in losses]}
         if not any(state.grows for state in model.initial_states(1)):
             measured["positions"] = self._positions(model)
         return measured

@@ -30,6 +30,8 @@ class TranslationConfig(TaskConfig):
     target: str = "de"
     smoothing: float = 0.1
     longest: int = 256
+    joined: int = 1
+    """Sentences after each other that are translated as one."""
     corpus: str = field(default="", compare=False)
     """What the pairs are called in tables."""
     beams: int = field(default=4, compare=False)
@@ -42,6 +44,8 @@ class TranslationConfig(TaskConfig):
             raise ValueError(f"smoothing: expected a share below 1, got {self.smoothing}")
         if self.longest < 2:
             raise ValueError(f"longest: expected at least 2 tokens, got {self.longest}")
+        if self.joined < 1:
+            raise ValueError(f"joined: expected at least 1 sentence, got {self.joined}")
         if self.beams < 1:
             raise ValueError(f"beams: expected at least 1, got {self.beams}")
 

@@ -81,5 +81,5 @@ def _sentences(options: EvaluateOptions, task: TranslationConfig) -> tuple[str, 
                 f"{options.run}: trained on other pairs than {data}; another test set is --reference SOURCE TARGET"
             )
         name = options.split if options.split != TEST or TEST in corpus.splits else corpus.test_names[0]
-        lines = list(corpus.lines(name))
+        lines = list(corpus.lines(name, task.joined))
     return name, lines[0][: options.limit], lines[1][: options.limit]

@@ -1,6 +1,7 @@
 """Training a translator: batches by token budget, the smoothed loss per target token, BLEU (Sec. 6.2, App. D)."""
 
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -44,8 +45,9 @@ class TranslationTask(Task[TranslationBatch]):
             raise ValueError("run: it is that of other pairs, languages or another tokeniser")
         self.config, self.training, self.corpus, self.source = config, training, corpus, source
         budget, longest = training.batch_size, config.longest
-        self.batches = PairBatches(corpus.train, budget, longest, seed=training.seed)
-        self.validation = PairBatches(corpus.valid, budget, longest, shuffle=False)
+        train, valid = (pairs.joined(config.joined) for pairs in (corpus.train, corpus.valid))
+        self.batches = PairBatches(train, budget, longest, seed=training.seed)
+        self.validation = PairBatches(valid, budget, longest, shuffle=False)
 
     @override
     def build(self) -> Translator:
@@ -76,7 +78,7 @@ class TranslationTask(Task[TranslationBatch]):
             hidden = model(batch.source, batch.inputs, batch.source_mask)
             total += float(model.losses(hidden, batch.labels).double().sum())
             tokens += batch.tokens
-        sources, references = self.corpus.lines(VALID)
+        sources, references = self.corpus.lines(VALID, self.config.joined)
         found: list[str] = []
         for translation in translate(model, self.corpus.tokeniser, sources, Search(beams=1)):
             if interrupted():
@@ -116,7 +118,7 @@ class TranslationTask(Task[TranslationBatch]):
     @override
     def summary(self, evaluations: Sequence[Json]) -> Json:
         best = max((line["valid_bleu"] for line in evaluations if line.get("valid_bleu") is not None), default=None)
-        return {"valid_bleu": best, "pairs": len(self.corpus.train), "left_out": self.batches.left_out}
+        return {"valid_bleu": best, "pairs": len(self.batches.pairs), "left_out": self.batches.left_out}
 
     @override
     def measure(self, folder: Path, device: torch.device, display: Display) -> Json:
@@ -126,9 +128,9 @@ class TranslationTask(Task[TranslationBatch]):
         model.to(device)
         display.shows("sentence", self.shown)
         search = Search(self.config.beams, self.config.length_penalty)
-        scores = {}
+        scores, started = {}, time.process_time()
         for split in (VALID, *self.corpus.test_names):
-            sources, references = self.corpus.lines(split)
+            sources, references = self.corpus.lines(split, self.config.joined)
             translations = []
             for found in translate(model, self.corpus.tokeniser, sources, search):
                 translations.append(found.text)
@@ -141,6 +143,10 @@ class TranslationTask(Task[TranslationBatch]):
             "evaluated_step": checkpoint.step,
             "scores": scores,
             "search": {"beams": search.beams, "length_penalty": search.length_penalty},
+            "translating": {
+                "core_seconds": round(time.process_time() - started, 3),
+                "words": sum(row[8] for score in scores.values() for row in score["statistics"]),
+            },
         }
 
     @override

@@ -1,0 +1,173 @@
+"""Language models that never see a word twice: do the claims hold there that do not hold on WikiText-2?"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+
+from fastweights.experiments.language_models.budget_curves import crossings, curves_figure
+from fastweights.experiments.language_models.budget_positions import by_distance, by_position
+from fastweights.experiments.language_models.claims import CLAIMS, theirs
+from fastweights.experiments.language_models.normalisations import spread
+from fastweights.experiments.language_models.perplexities import Perplexities, measured, perplexities
+from fastweights.experiments.language_models.presets import PRESETS, is_unchanged, model_of, size_of, with_usual_seed
+from fastweights.experiments.language_models.tables import CPU_SIZES, Drawing, Table, on_text
+from fastweights.experiments.options import ReproduceOptions
+from fastweights.experiments.records import Coverage, Records
+from fastweights.runs.display import duration
+from fastweights.runs.record import Record
+from fastweights.training.run import Run
+
+SIZE = "cpu-long"
+TITLE = "Budget: language models that never see a word twice"
+TEXT = (
+    "Debates of the European Parliament: every model reads the same 15 million words of them once, in the same order. "
+    "Truncated models are measured with a sliding window, the others with their memory carried over the whole text. "
+    "The claims of the paper are judged beside those on WikiText-2; ± is the standard deviation over seeds."
+)
+ARGUMENTS = " --data europarl-en --jobs 2"
+SEEDS = (1111, 1, 2)
+"""The first is that of the other tables; the others are run for the models that decide a claim."""
+MODELS = {
+    "transformer": "Transformer",
+    "linear-delta": "Linear, delta rule",
+    "linear-delta-nopos": "Linear, delta rule, no positions",
+    "linear-delta-nopos-carried": "Linear, delta rule, no positions, carried",
+    "linear-sum": "Linear, sum rule",
+    "linear-sum-nopos-carried": "Linear, sum rule, no positions, carried",
+    "transformer-xl": "Transformer-XL",
+    "linear-gated-centred-nopos-carried": "Linear, gated delta rule, centred L2, carried",
+    "transformer-nopos": "Transformer, no positions",
+    "dpfp-delta": "DPFP-1, delta rule",
+    "dpfp-delta-nopos": "DPFP-1, delta rule, no positions",
+    "dpfp-delta-nopos-carried": "DPFP-1, delta rule, no positions, carried",
+    "linear-delta-l2-nopos": "Linear, delta rule, L2",
+    "linear-delta-l2-nopos-carried": "Linear, delta rule, L2, carried",
+    "linear-delta-centred-nopos": "Linear, delta rule, centred L2",
+    "linear-delta-centred-nopos-carried": "Linear, delta rule, centred L2, carried",
+    "linear-delta-step-nopos": "Linear, delta rule, NLMS step",
+    "linear-delta-step-nopos-carried": "Linear, delta rule, NLMS step, carried",
+    "linear-gated-nopos": "Linear, gated delta rule",
+    "linear-gated-nopos-carried": "Linear, gated delta rule, carried",
+    "linear-gated-centred-nopos": "Linear, gated delta rule, centred L2",
+}
+"""What a model is called, in the order of the runs: those that decide a claim first."""
+DECIDING = tuple(MODELS)[:8]
+OWN_RATES: dict[str, float] = {}
+"""The learning rate that a model likes better than the common one, by the recorded sweep (`rates`)."""
+
+
+def data(options: ReproduceOptions) -> str:
+    """Where the text is."""
+    if options.data is None:
+        raise ValueError("data: name the folder of the debates, europarl-en, which cannot be downloaded")
+    return options.data
+
+
+def runs(options: ReproduceOptions) -> list[Run]:
+    """All models with the first seed, those with a learning rate of their own, and the deciding ones once more."""
+    if options.quick or options.scale != "cpu":
+        raise ValueError("--quick is for figures, and --scale paper for Tables 1 to 5; this table has one size")
+    prepared = dict(zip(MODELS, on_text([f"{SIZE}-{name}" for name in MODELS], options), strict=True))
+    grid = [(name, seed) for seed in options.seeds or SEEDS for name in (MODELS if seed == SEEDS[0] else DECIDING)]
+    found = [replace(prepared[name], training=replace(prepared[name].training, seed=seed)) for name, seed in grid]
+    return found + [with_rate(prepared[name], rate) for name, rate in OWN_RATES.items()]
+
+
+def with_rate(run: Run, rate: float) -> Run:
+    """The run with another learning rate."""
+    return replace(run, training=replace(run.training, learning_rate=rate))
+
+
+def coverage(records: Records) -> Coverage:
+    """How many of the runs have a record."""
+    found = [record for records_of in gathered(records).values() for _, record in records_of]
+    return Coverage(found, len(MODELS) + (len(SEEDS) - 1) * len(DECIDING) + len(OWN_RATES))
+
+
+def gathered(records: Records) -> dict[tuple[str, float], list[tuple[Run, Record]]]:
+    """The measured runs of each model by its learning rate, in the order of the table."""
+    found: dict[tuple[str, float], list[tuple[Run, Record]]] = {}
+    for run, record in records.items():
+        if size_of(run) != SIZE or model_of(run) not in MODELS or not run.task.is_measured(record.result):
+            continue
+        name, rate = model_of(run), run.training.learning_rate
+        usual = PRESETS[run.preset].training.learning_rate
+        if rate in (usual, OWN_RATES.get(name)) and is_unchanged(with_usual_seed(with_rate(run, usual))):
+            found.setdefault((name, rate), []).append((run, record))
+    order = list(MODELS)
+    return {key: found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), key[1]))}
+
+
+def tables(records: Records) -> tuple[Table, ...]:
+    """Perplexities and what they cost, verdicts by text, curves in words, and perplexities by position."""
+    first = {model_of(run): record for runs in gathered(records).values() for run, record in runs[:1]}
+    return (
+        perplexity_table(records),
+        verdicts(perplexities(records)),
+        crossings(records),
+        by_position({MODELS[name]: record for name, record in first.items()}),
+        by_distance({MODELS[name]: record for name, record in first.items()}),
+    )
+
+
+def drawings(records: Records) -> tuple[Drawing, ...]:
+    """Validation losses against the words that were read, once there are any."""
+    return (curves_figure(records),) if gathered(records) else ()
+
+
+def perplexity_table(records: Records) -> Table:
+    """Every model beside Transformer-XL: parameters, perplexities, the gap in per cent, and the time that it took."""
+    found = gathered(records)
+    reference = [measured(record).test for (name, _), runs in found.items() if name == "transformer-xl"
+                 for _, record in runs]  # fmt: skip
+    rows = []
+    for (name, rate), runs in found.items():
+        reached = [measured(record) for _, record in runs]
+        tests = [one.test for one in reached]
+        rows.append(
+            (
+                MODELS[name],
+                f"{rate:g}",
+                f"{runs[0][1].result['parameters']:,}",
+                spread([one.valid for one in reached]),
+                spread(tests),
+                f"{100 * (fmean(tests) / fmean(reference) - 1):+.1f} %" if reference else "–",
+                mean_duration([record for _, record in runs]),
+                str(len(runs)),
+            )
+        )
+    columns = (
+        "model", "learning rate", "parameters", "valid", "test", "test against Transformer-XL", "core time of a run",
+        "seeds",
+    )  # fmt: skip
+    words = f"{budget_of(SIZE):,}"
+    return Table("budget", f"Perplexity per word of Europarl after {words} words of training.", columns, tuple(rows))
+
+
+def budget_of(size: str) -> int:
+    """Words that each of the models of a size reads in training."""
+    run = PRESETS[f"{size}-transformer"]
+    return run.training.steps * run.training.batch_size * run.task.segment_length  # type: ignore[attr-defined]
+
+
+def mean_duration(records: Sequence[Record]) -> str:
+    """The mean time of some runs on cores of their own, as far as their records tell."""
+    times = [float(record.result["core_seconds"]) for record in records if record.result.get("core_seconds")]
+    return duration(fmean(times)) if times else "–"
+
+
+def verdicts(ours: Perplexities) -> Table:
+    """Each claim about language models, judged for every text and budget by itself."""
+    sizes = [size for size in CPU_SIZES if size in ours.found]
+    rows = []
+    for claim in CLAIMS:
+        judged = [claim.judge(Perplexities({size: ours.found[size]})) for size in sizes]
+        cells = [f"{finding.verdict}: {finding.evidence}" for finding in judged]
+        rows.append((claim.says, claim.judge(theirs()).verdict, *cells))
+    columns = (
+        "what the paper says",
+        "the paper's own numbers",
+        *(f"{CPU_SIZES[size]}, {budget_of(size):,} words" for size in sizes),
+    )
+    caption = "The same rules as in the table of claims, for one text and one budget at a time (the first seed)."
+    return Table("claims-by-budget", caption, columns, tuple(rows) if sizes else (), wide=True)

@@ -1,0 +1,141 @@
+"""Learning curves of language models, text by text: where do lines cross, and are they still moving at the end?"""
+
+from collections.abc import Mapping
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.experiments.language_models.presets import is_unchanged, model_of, size_of
+from fastweights.experiments.language_models.tables import (
+    BLACK,
+    BLUE,
+    CPU_SIZES,
+    GREEN,
+    GREY,
+    SKY,
+    VERMILION,
+    Drawing,
+    Series,
+    Table,
+    draw,
+)
+from fastweights.experiments.records import Records
+
+Curve = Mapping[int, float]
+"""The validation loss by the words read in training."""
+
+LINES = {
+    "transformer": Series("Transformer", BLACK, "s"),
+    "linear-sum": Series("Linear, sum rule", VERMILION, "o"),
+    "linear-delta": Series("Linear, delta rule", BLUE, "D"),
+    "linear-delta-nopos": Series("Linear, delta rule, no positions", SKY, "^"),
+    "linear-sum-nopos-carried": Series("Linear, sum rule, carried", VERMILION, "o", "--"),
+    "linear-delta-nopos-carried": Series("Linear, delta rule, carried", BLUE, "D", "--"),
+    "linear-gated-centred-nopos-carried": Series("Linear, gated delta rule, centred L2, carried", GREEN, "P", "--"),
+    "transformer-xl": Series("Transformer-XL", GREY, "X", "--"),
+}
+PAIRS = (
+    ("transformer", "linear-delta"),
+    ("linear-delta", "linear-sum"),
+    ("linear-delta-nopos", "linear-delta"),
+    ("linear-delta-nopos-carried", "linear-delta-nopos"),
+    ("linear-sum-nopos-carried", "linear-sum"),
+    ("transformer-xl", "linear-delta-nopos-carried"),
+    ("transformer-xl", "linear-gated-centred-nopos-carried"),
+)
+"""Models that a claim compares."""
+LAST = 0.2
+"""The share of the training that tells whether a model is still getting better."""
+
+
+def curves(records: Records, size: str) -> dict[str, Curve]:
+    """The curves of the models of a size, with the seed of the presets."""
+    found: dict[str, Curve] = {}
+    for run, record in records.items():
+        if size_of(run) != size or not is_unchanged(run) or "valid_loss" not in record.curve:
+            continue
+        assert isinstance(run.task, LanguageModellingConfig)
+        words = run.training.batch_size * run.task.segment_length
+        points = zip(record.curve["step"], record.curve["valid_loss"], strict=True)
+        found[model_of(run)] = {
+            int(step) * words: loss for step, loss in points if step is not None and loss is not None
+        }
+    return found
+
+
+def crossing(first: Curve, second: Curve) -> int | None:
+    """The words after which the one that is ahead at the end never falls behind again; None if it always was ahead."""
+    both = sorted(set(first) & set(second))
+    ahead = [first[words] < second[words] for words in both]
+    behind = [words for words, is_ahead in zip(both, ahead, strict=True) if is_ahead != ahead[-1]]
+    return max(behind) if behind else None
+
+
+def gain_at_the_end(curve: Curve) -> float | None:
+    """By how much the loss fell over the last fifth of the training; None if no point lies before it."""
+    end = max(curve)
+    before = [words for words in curve if words <= (1 - LAST) * end]
+    return curve[max(before)] - curve[end] if before else None
+
+
+def crossings(records: Records) -> Table:
+    """For each pair of models who ends ahead, since when, and how much both still gained in the last fifth."""
+    rows = []
+    for size in CPU_SIZES:
+        found = curves(records, size)
+        for name, other in PAIRS:
+            if not (found.get(name) and found.get(other)) or not set(found[name]) & set(found[other]):
+                continue
+            first, second = found[name], found[other]
+            end = max(set(first) & set(second))
+            winner = name if first[end] < second[end] else other
+            words = crossing(first, second)
+            since = "from the first validation on" if words is None else f"after {words:,} words"
+            gains = [_shown_gain(curve) for curve in (first, second)]
+            difference = f"{abs(first[end] - second[end]):.3f}"
+            rows.append((CPU_SIZES[size], f"{name} – {other}", f"{winner}, by {difference}", since, *gains))
+    columns = (
+        "text",
+        "models",
+        "ahead at the end (validation loss)",
+        "since",
+        "gain in the last fifth, first",
+        "second",
+    )
+    caption = "Where learning curves cross for the last time, and how much the models still gain at the end."
+    return Table("budget-crossings", caption, columns, tuple(rows))
+
+
+def curves_figure(records: Records) -> Drawing:
+    """A panel for each text, a line for each model."""
+    sizes = {size: found for size in CPU_SIZES if (found := curves(records, size))}
+
+    def fill(figure: Figure) -> None:
+        panels = figure.subplots(1, len(sizes), squeeze=False)[0]
+        for axes, (size, found) in zip(panels, sizes.items(), strict=True):
+            _draw_curves(axes, found)
+            axes.set_title(CPU_SIZES[size])
+        handles = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}  # noqa: B905
+        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
+
+    return Drawing(
+        "learning-curves",
+        draw(9.2, 5.4, fill),
+        "Validation loss against the words read in training, each text in a panel of its own. Dashed: the memory is "
+        "carried from segment to segment.",
+        "Learning curves of language models on WikiText-2 and on Europarl.",
+    )
+
+
+def _draw_curves(axes: Axes, found: Mapping[str, Curve]) -> None:
+    for name, series in LINES.items():
+        if name in found:
+            curve = found[name]
+            axes.plot([words / 1e6 for words in curve], list(curve.values()), **series.ours())
+    axes.set(xlabel="million words", ylabel="validation loss, nats per word")
+
+
+def _shown_gain(curve: Curve) -> str:
+    gain = gain_at_the_end(curve)
+    return "–" if gain is None else f"{gain:.3f}"
