@@ -75,7 +75,7 @@ class PaperTable:
         return Coverage([measured[preset] for preset in presets if preset in measured], len(presets))
 
     def tables(self, records: Records) -> tuple[Table, ...]:
-        """Perplexities on each text in a table of its own: WikiText-2, WikiText-103, Europarl. They cannot be compared."""
+        """Perplexities on each text in a table of its own, for they cannot be compared."""
         ours = perplexities(records)
         return self.on_wikitext2(ours), self.on_wikitext103(ours), self.on_europarl(ours)
 
