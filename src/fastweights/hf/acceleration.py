@@ -169,7 +169,8 @@ def _replace(architecture: str) -> None:
     if architecture in _originals:
         return
     module = _modelling(architecture)
-    _originals[architecture] = {name: vars(module)[name] for name in REPLACEMENTS if name in vars(module)}
+    # Before version 5.15 a convolution that is not installed is None there, which layers take for an answer.
+    _originals[architecture] = {name: vars(module)[name] for name in REPLACEMENTS if callable(vars(module).get(name))}
     for name, original in _originals[architecture].items():
         setattr(module, name, _while_accelerated(architecture, REPLACEMENTS[name](original), original))
 
