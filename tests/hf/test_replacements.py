@@ -56,6 +56,16 @@ def test_packed_rows_that_continue_a_state_are_the_originals_to_refuse() -> None
     assert scan(*mamba_arguments(), initial_states=torch.zeros(1, 2, 4, 3), seq_idx=index)[0] == "the original"
 
 
+def test_a_single_step_is_ours_where_the_state_needs_no_copy() -> None:
+    args, named = delta_arguments()
+    one = [x[:, :1] for x in args]
+    gates = {name: x[:, :1] for name, x in named.items()}
+    rule, state = REPLACEMENTS["torch_recurrent_gated_delta_rule"](original), torch.randn(1, 2, 4, 4)
+    assert rule(*one, **gates, initial_state=state)[0] == "the original"
+    assert isinstance(rule(*one, **gates, initial_state=state.mT)[0], Tensor)
+    assert isinstance(rule(*args, **named, initial_state=state)[0], Tensor)
+
+
 def step_arguments(heads: int) -> list[Tensor]:
     state, x, key = torch.zeros(1, heads, 64, 32), torch.randn(1, heads, 64), torch.randn(1, 1, 32)
     return [

@@ -40,6 +40,14 @@ def beginnings(others: dict[str, Any], x: Tensor, steps: int) -> Tensor | None:
     return marks.index_fill(0, ends.to(x.device).long(), True)[None, :steps]
 
 
+def turned(state: Tensor) -> bool:
+    """Whether a state k × v is a view of weights v × k: a single step that had to copy it would be slower than stock's.
+
+    Beam search selects rows of a state and leaves k × v.
+    """
+    return state.stride(-2) == 1
+
+
 def delta(original: Function) -> Function:
     """For the gated delta rule and Kimi's, in chunks or step by step: all have the same arguments."""
 
@@ -57,7 +65,8 @@ def delta(original: Function) -> Function:
         **others: Any,
     ) -> tuple[Tensor, Tensor | None]:
         begins = beginnings(others, key, key.shape[1])
-        if not serves(query) or (begins is not None and initial_state is not None):
+        theirs = initial_state is not None and (begins is not None or (key.shape[1] == 1 and not turned(initial_state)))
+        if theirs or not serves(query):
             return original(
                 query,
                 key,
