@@ -67,3 +67,12 @@ def test_the_library_agrees_with_the_equations(combination: Combination) -> None
         assert_agrees(combination, case)
 
     agrees()
+
+
+def test_enough_cases_are_drawn() -> None:
+    """What the ordinary run compares: every problem with the equations, by every backend that serves it."""
+    ordinary = [x for x in COMBINATIONS if isinstance(x, Combination)]
+    compared = EXAMPLES * sum(len(usable_backends(torch.float32, choice.rule)) for choice in ordinary)
+    assert compared >= 3000
+    for kind in range(4):
+        assert {choice.options[kind] for choice in ordinary} == {choice.options[kind] for choice in combinations()}

@@ -80,6 +80,31 @@ def test_strong_decay_neither_overflows_nor_loses_digits(backend: str, smallest:
         assert relative_error(gradient, expected_gradients[name]) <= gradient_tolerance, name
 
 
+@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("kind", [(False, False), (True, False), (True, True)], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_numbers_on_the_edge_of_what_is_allowed(backend: str, kind: tuple[bool, bool], dtype: torch.dtype) -> None:
+    """Writes that erase nothing, all or twice of it; decays of 0, next to 0 or 1; one key ten times in a row."""
+    tensors = draw(5, steps=50, dtype=dtype, channels=kind[0], lookups=kind[1])
+
+    def any_of(name: str, *numbers: float) -> None:
+        chosen = torch.randint(len(numbers), tensors[name].shape)
+        tensors[name] = torch.tensor(numbers, dtype=dtype)[chosen]
+
+    any_of("erase", *((0.0, 0.5, 1.0) if kind[1] else (0.0, 1.0, 1.999, 2.0)))
+    any_of("write", 0.0, 0.5, 1.0)
+    any_of("decay", 0.0, 1e-38, 1e-20, 1e-3, 1 - 1e-6, 1.0, 1.0, 1.0, 1.0)
+    tensors["keys"][:, :, 20:30] = tensors["keys"][:, :, 20:21]
+    ours, exact = leaves(tensors), leaves(tensors, torch.float64)
+    actual, expected = fast_weight_scan(**ours, backend=backend), linear_recurrence(**exact)
+    gradients, expected_gradients = differentiate(actual, ours), differentiate(expected, exact)
+    tolerance, gradient_tolerance = TOLERANCES[dtype]
+    for x, y in zip(actual, expected, strict=True):
+        assert relative_error(x.detach(), y.detach()) <= tolerance
+    for name, gradient in gradients.items():
+        assert relative_error(gradient, expected_gradients[name]) <= gradient_tolerance, name
+
+
 # Steps, k and v; decay none, per head or per channel; lookups; from given weights or none: 72 for each backend.
 CONFIGURATIONS = list(
     product([(1, 3, 2), (2, 1, 1), (4, 2, 2), (3, 2, 3), (7, 2, 1), (5, 3, 2)], "nhc", [False, True], [False, True])

@@ -8,6 +8,7 @@ from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 from torch.testing import assert_close
 
+from combinations import usable_backends
 from equations import linear_recurrence
 from fastweights import backends, fast_weight_scan
 from fastweights.memory import chunked
@@ -143,3 +144,20 @@ def test_strong_decay_neither_overflows_nor_loses_digits(backend: str, smallest:
     gradients, expected_gradients = differentiate(actual, ours), differentiate(expected, exact)
     for x, y in zip((*actual, *gradients.values()), (*expected, *expected_gradients.values()), strict=True):
         assert relative_error(x.detach(), y.detach()) <= 1e-12
+
+
+@pytest.mark.parametrize("backend", ["chunked", "native"])
+def test_what_erasing_leaves_of_a_gradient_is_exact_to_the_size_of_what_was_erased(backend: str) -> None:
+    """docs/math.md#chunks: the first key, of one component, erases W_0 but for a hundredth; a chunk subtracts."""
+    if backend not in usable_backends(torch.float32):
+        pytest.skip(f"{backend} cannot run here")
+    tensors = draw(1548, 1, 1, 13, 1, 1, torch.float32)
+    del tensors["decay"]
+    ours, exact = leaves(tensors), leaves(tensors, torch.float64)
+    found = differentiate(fast_weight_scan(**ours, backend=backend), ours)
+    expected = differentiate(linear_recurrence(**exact), exact)
+    assert (1 - tensors["erase"].flatten()[0]).abs() < 0.05
+    error = (found["weights"] - expected["weights"]).abs().max()
+    assert error <= 2e-6, "of a gradient whose parts have about the size of 1"
+    for name in set(found) - {"weights"}:
+        assert relative_error(found[name], expected[name]) <= 1e-5, name

@@ -14,6 +14,7 @@ import fastweights.memory.traced_writes as traced_module
 from fastweights import (
     DPFP,
     AttentionNormalisation,
+    CentredL2,
     DeltaProductRule,
     DeltaRule,
     EluPlusOne,
@@ -265,3 +266,15 @@ def test_key_statistics() -> None:
     statistics = seen[""].key_statistics
     assert statistics.crosstalk.item() == pytest.approx(1 / 3)
     assert statistics.dead.item() == pytest.approx(6 / 8)
+    assert not statistics.signed
+    assert seen[""].median_balance().isfinite().all()
+
+
+def test_a_balance_means_nothing_for_keys_of_either_sign() -> None:
+    layer = FastWeightAttention(8, 2, normalisation=CentredL2())
+    with record(layer) as seen:
+        layer(torch.randn(1, 9, 8))
+    assert seen[""].key_statistics.signed
+    assert seen[""].median_balance().isnan().all()
+    table = seen.summary()
+    assert math.isnan(float(table.rows[0][table.columns.index("median_balance")]))

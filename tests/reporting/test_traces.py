@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from fastweights import FastWeightAttention, record
+from fastweights import CentredL2, FastWeightAttention, record
 from fastweights.reporting.traces import draw_traces, layer_label, shade
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -26,6 +26,17 @@ def test_lines_are_what_was_recorded() -> None:
     landing = criteria.figure.axes[0].get_lines()[1]
     first = seen["0"]["landing"][:, :, 0].flatten().median().item()
     assert landing.get_ydata()[0] == pytest.approx(first)
+
+
+def test_no_balance_is_drawn_for_keys_of_either_sign() -> None:
+    signed, positive = FastWeightAttention(8, 2, normalisation=CentredL2()), FastWeightAttention(8, 2)
+    for model, panels in ((nn.ModuleList([signed]), 1), (nn.ModuleList([signed, positive]), 2)):
+        with record(model) as seen:
+            for layer in model:
+                layer(torch.randn(1, 9, 8))
+        figure = draw_traces(seen)[1].figure
+        assert len(figure.axes) == panels
+        assert len(figure.axes[-1].get_lines()) == 2  # the goal, and the only layer that has the quantity
 
 
 def test_names_and_shades() -> None:

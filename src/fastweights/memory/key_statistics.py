@@ -13,6 +13,8 @@ class KeyStatistics:
     """Sums over all keys of a layer, of constant size, for any number of calls."""
 
     def __init__(self) -> None:
+        self.signed = False
+        """Whether keys had features of either sign, for which a balance of their sums means nothing."""
         self._usage: Tensor | None = None
         self._directions: Tensor | None = None
         self._counts: Tensor | None = None
@@ -22,6 +24,7 @@ class KeyStatistics:
     def add(self, writes: WriteInputs, *, fresh: bool) -> None:
         """Count the keys of a sequence; `fresh` if it continues none that was counted before."""
         keys = writes.without_padding().keys.detach().double()
+        self.signed = self.signed or bool((keys < 0).any())
         size = torch.linalg.vector_norm(keys, dim=-1, keepdim=True)
         unit = torch.where(size > 0, keys / size, 0.0)
         usage, directions, counts = keys.abs().sum(dim=(0, 2)), unit.sum(dim=2), (size[..., 0] > 0).sum(dim=2)

@@ -95,11 +95,16 @@ class LayerTrace:
         kept = torch.cat([piece[name].transpose(0, 1).flatten(1) for piece in self._pieces], dim=1)
         return kept.nanmedian(dim=1).values
 
+    def median_balance(self) -> Tensor:
+        """The median of B for every head; NaN for keys of either sign, where it means nothing."""
+        found = self.median("balance")
+        return torch.full_like(found, torch.nan) if self.key_statistics.signed else found
+
     def summary(self) -> TraceTable:
         """One row for every head."""
         ranks = self.final.effective_rank.mean(dim=0)
         columns = {name: self.mean(name) for name in QUANTITIES}
-        columns |= {"median_landing": self.median("landing"), "median_balance": self.median("balance")}
+        columns |= {"median_landing": self.median("landing"), "median_balance": self.median_balance()}
         columns |= {
             "effective_rank": ranks,
             "crosstalk": self.key_statistics.crosstalk,

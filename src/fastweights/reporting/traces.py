@@ -63,11 +63,16 @@ def criteria(seen: Recording) -> Drawing:
     """λ and B by position."""
 
     def fill(figure: "matplotlib.figure.Figure") -> None:
-        panels = figure.subplots(1, 2)
-        for axes, quantity, title in zip(panels, ("landing", "balance"), ("landing λ", "balance B"), strict=True):
+        titles = {"landing": "landing λ"}
+        if not all(trace.key_statistics.signed for trace in seen.values()):
+            titles["balance"] = "balance B"
+        panels = figure.subplots(1, len(titles), squeeze=False)[0]
+        for axes, (quantity, title) in zip(panels, titles.items(), strict=True):
             axes.axhline(1.0, color=GREY, linestyle=(0, (4, 3)), linewidth=1.1, zorder=1)
             axes.set(title=title, xlabel="steps since the memory was empty", xscale="log", yscale="log")
             for number, (name, trace) in enumerate(seen.items()):
+                if quantity == "balance" and trace.key_statistics.signed:
+                    continue
                 draw_by_position(axes, trace, quantity, shade(number, len(seen)), layer_label(name))
             low, high = axes.get_ylim()
             if high < 10 * low:
@@ -78,7 +83,7 @@ def criteria(seen: Recording) -> Drawing:
         "criteria",
         draw(9.6, 3.9, fill),
         "Medians over heads. λ = 1: after a write its key retrieves v_new of Eq. 22. B = 1: a write removes as much "
-        "weight as it writes (App. A.2); not shown where it is zero or negative, as for keys of either sign.",
+        "weight as it writes (App. A.2); not shown where it is zero, nor for keys of either sign.",
         "Landing and balance of the writes of every layer by position.",
     )
 

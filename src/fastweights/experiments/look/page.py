@@ -71,7 +71,7 @@ def summary_table(looked: Looked) -> Table:
     """One row for every layer: what its writes do, and what its memory looks like at the end."""
     rows = []
     for name, trace in looked.traces.items():
-        numbers = [trace.mean("strength"), trace.median("landing"), trace.median("balance")]
+        numbers = [trace.mean("strength"), trace.median("landing"), trace.median_balance()]
         errors = [digits(trace.mean(x)) for x in ("error_before", "error_after")]
         rest = [trace.final.effective_rank, trace.key_statistics.crosstalk, trace.key_statistics.dead]
         rows.append((layer_label(name), *map(digits, numbers), " → ".join(errors), *map(digits, rest)))
@@ -88,7 +88,7 @@ def head_table(looked: Looked) -> Table:
     rows = []
     for name, trace in looked.traces.items():
         ranks = trace.final.effective_rank.mean(dim=0)
-        columns = [trace.mean("strength"), trace.median("landing"), trace.median("balance"), trace.mean("error_before")]
+        columns = [trace.mean("strength"), trace.median("landing"), trace.median_balance(), trace.mean("error_before")]
         columns += [trace.mean("error_after"), trace.mean("weights"), ranks]
         columns += [trace.key_statistics.crosstalk, trace.key_statistics.dead]
         for head in range(len(ranks)):
