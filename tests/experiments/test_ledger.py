@@ -7,7 +7,7 @@ from fastweights.experiments.growth.claims import CLAIMS as GROWTH_CLAIMS
 from fastweights.experiments.growth.claims import REVIEW as ABOUT_GROWTH
 from fastweights.experiments.images.claims import REVIEW as ABOUT_IMAGES
 from fastweights.experiments.language_models.claims import CLAIMS as LANGUAGE_CLAIMS
-from fastweights.experiments.ledger import disagreements, later_work, ledger, review, row
+from fastweights.experiments.ledger import answers, disagreements, later_work, ledger, review, row
 from fastweights.experiments.questions.claims import REVIEW as ABOUT_QUESTIONS
 from fastweights.experiments.recall.claims import LATER_WORK
 from fastweights.experiments.retrieval.claims import CLAIMS as RETRIEVAL_CLAIMS
@@ -25,6 +25,10 @@ def test_it_has_a_row_for_each_claim() -> None:
     # What the architecture alone decides needs no runs.
     assert {row[-1] for row in table.rows} == {"not run yet", "holds"}
     assert all(len(row) == len(table.columns) for row in table.rows)
+
+
+def test_the_answers_are_those_of_the_review() -> None:
+    assert [verdict for _, verdict in answers({}).rows] == [row[-1] for row in review({}).rows]
 
 
 def test_questions_of_a_review_and_claims_of_later_work_have_tables_of_their_own() -> None:

@@ -65,6 +65,7 @@ def test_the_order_of_sections_is_that_of_the_paper(monkeypatch: pytest.MonkeyPa
         "Claims of the paper",
         "What a review asked, and what came out",
         "What later work says",
+        "Trials, and what became of them",
         "Where text and logs disagree",
     ]
 

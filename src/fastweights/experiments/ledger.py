@@ -23,6 +23,12 @@ def review(records: Records) -> Table:
     return judged("review", caption, ("asked", "question"), "REVIEW", records)
 
 
+def answers(records: Records) -> Table:
+    """The same in two columns: question and verdict."""
+    caption = "What a review asked; the rule and the runs behind each verdict are in the next table."
+    return Table("answers", caption, ("question", "verdict"), tuple((row[1], row[-1]) for row in review(records).rows))
+
+
 def later_work(records: Records) -> Table:
     """What later work says about such memories, of the families that look at it (LATER_WORK), and what came out."""
     caption = "Claims of later work. Verdicts follow from the records by the stated rule."

@@ -16,8 +16,10 @@ from fastweights.evaluation.perplexity import CarriedState, Context, Score, perp
 from fastweights.evaluation.positions import edges_up_to, losses_by_position, losses_in_segments
 from fastweights.experiments.language_models.carrying import begins_anew, emptied_columns, empty_rows, rewritten
 from fastweights.experiments.language_models.config import LanguageModellingConfig
+from fastweights.experiments.language_models.landings import measured_writes
 from fastweights.files import Json
 from fastweights.memory import FastWeightState
+from fastweights.models.attention import FastWeightAttentionConfig
 from fastweights.models.language_model import LanguageModel
 from fastweights.runs.checkpoint import Tensors
 from fastweights.runs.display import Display
@@ -176,6 +178,8 @@ class LanguageModelTask(Task[Segment]):
         measured["segment"] = {"edges": list(edges), "losses": [rounded(loss) for loss in losses]}
         if not any(state.grows for state in model.initial_states(1)):
             measured["positions"] = self._positions(model)
+        if isinstance(self.config.model.attention, FastWeightAttentionConfig):
+            measured["writes"] = measured_writes(model, self.corpus.valid)
         return measured
 
     def _positions(self, model: LanguageModel) -> Json:

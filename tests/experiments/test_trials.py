@@ -1,0 +1,43 @@
+"""Trials beside records: verdicts follow from means over seeds."""
+
+from dataclasses import replace
+
+from fastweights.experiments.images.grid import runs_by_model
+from fastweights.experiments.language_models.presets import PRESETS, for_text
+from fastweights.experiments.paper import trials
+from fastweights.experiments.trials import SHOWN, TRIALS, Kind, trial_rows
+from fastweights.runs.record import Record
+
+
+def test_verdicts() -> None:
+    kind = Kind("anything", "{:.1f}", 5.0, lambda records, name: ())
+    assert kind.verdict(70.0, ()) == "not run yet"
+    assert kind.verdict(70.0, (66.0, 70.0, 66.0)) == "as in the trial"
+    assert kind.verdict(70.0, (60.0, 64.0, 63.0)) == "lower"
+    assert kind.verdict(70.0, (90.0,)) == "higher, so far"
+    share = replace(kind, near=0.02, absolute=False)
+    assert share.verdict(200.0, (203.9,) * 3) == "as in the trial"
+    assert share.verdict(200.0, (204.1,) * 3) == "higher"
+
+
+def test_every_trial_has_its_row() -> None:
+    rows = trial_rows({})
+    assert len(rows) == sum(map(len, TRIALS.values()))
+    assert {row[-1] for row in rows} == {"not run yet"}
+    assert {name for numbers in TRIALS.values() for name in numbers} == set(SHOWN)
+    assert trials({}).rows == rows
+
+
+def test_rows_hold_what_records_say() -> None:
+    (run,) = [run for (model,), run in runs_by_model() if model == "delta-l2" and run.training.seed == 1]
+    answers = {"x1": {"all": 0.9}, "x4": {"all": 0.5}}
+    language_model = for_text(PRESETS["cpu-linear-delta-nopos"], 9, "digest")
+    records = {
+        run: Record({}, {"accuracies": answers}, {}, {}),
+        language_model: Record({}, {"writes": {"landing": 0.12, "balance": 1.0}}, {}, {}),
+    }
+    rows = {row[:2]: row[3:] for row in trial_rows(records)}
+    assert rows["labels that change, %", "delta, L2"] == ("90.0", "1", "as in the trial, so far")
+    assert rows["labels that change, 4 × as long, %", "delta, L2"] == ("50.0", "1", "lower, so far")
+    λ = rows["λ of a language model's writes after 128 words, %", "delta, sum (the paper)"]
+    assert λ == ("12", "1", "as in the trial, so far")
