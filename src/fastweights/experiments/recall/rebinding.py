@@ -43,11 +43,12 @@ def tables(records: Records) -> tuple[Table, ...]:
     for model in ALL:
         cells = [percent(scores.of(("rebinding", model), test)) for test in ("x1", "x4")]
         cells += [percent(scores.of(("rebinding", model), "x4", str(group))) for group in SHOWN_GROUPS]
-        cells += [percent(scores.of((problem, model), "x1")) for problem in ("rebinding-64", "recall-64")]
+        cells += [percent(scores.of(("rebinding-64", model), test)) for test in ("x1", "x4")]
+        cells.append(percent(scores.of(("recall-64", model), "x1")))
         if set(cells) != {"–"}:
             rows.append((CONTENDER_SERIES[model].label, *cells))
     groups = (f"rebound {group}{' or more' if group == OFTEN else ''} times, 4 ×" for group in SHOWN_GROUPS)
-    columns = ("model", "8 variables", "4 × as long", *groups, "64 variables", "64, never rebound")
+    columns = ("model", "8 variables", "4 × as long", *groups, "64 variables", "64, 4 × as long", "64, never rebound")
     caption = "Right answers in per cent; ± is the standard deviation over three seeds. Guessing has 12.5."
     return (Table("rebinding", caption, columns, tuple(rows)),)
 
@@ -62,8 +63,12 @@ def drawing(scores: AccuracyScores) -> Drawing:
         draw_groups(middle, "rebinding-64", "x1", range(3), scores)
         middle.set(title="64 variables")
         draw_bars(right, scores)
-        handles, labels = left.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        entries = {
+            label: handle
+            for axes in (left, middle)
+            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=3)
 
     return Drawing(
         "rebinding",
