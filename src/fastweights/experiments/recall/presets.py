@@ -47,9 +47,8 @@ alone does not find that out within 500 steps.
 
 TRAINING = {"rebinding": (600, 32), "rebinding-64": (500, 16), "recall-64": (500, 16)}
 """Steps and sequences per step. With too few steps the learning rate is gone before all have arrived."""
-TRACKING = {"parity": (2000, 32)}
-"""The same for words, of which every step asks: 500 steps if they are not here. A reflection that is nearly one gives 40
-letters the right parity and 240 not."""
+TRACKING = (500, 32)
+"""The same for words, of which every step asks."""
 
 
 def preset(name: str, model: str | None = None, rule: str | None = None, seed: int = 1) -> Run:
@@ -59,7 +58,7 @@ def preset(name: str, model: str | None = None, rule: str | None = None, seed: i
     if name not in PROBLEMS:
         raise ValueError(f"problem: {unknown('name', name, PROBLEMS)}")
     model = model or ("delta-l2" if name in TRAINING else "product2")
-    steps, batch_size = (TRAINING | TRACKING).get(name, (500, 32))
+    steps, batch_size = TRAINING.get(name, TRACKING)
     training = TrainingConfig(
         steps=steps,
         batch_size=batch_size,
