@@ -3,6 +3,7 @@
 #   make test                     all tests but the slow ones
 #   make test-all                 the slow ones too (kills, sanitizers, whole reports)
 #   make test-gpu                 the GPU kernels in Triton's interpreter, on the CPU (installs Triton)
+#   make gpu-check                what your GPU shows (agreement, speed); without one, interpreter and compilation
 #   make test-browser             the page of `fastweights play` in the system's Chromium
 #   make check                    format, lint, types and the fast tests
 #   make report                   figures, tables and claims from the records in results/
@@ -31,7 +32,7 @@ else
 PYTHON := $(firstword $(foreach candidate,$(BIN)/python python3.11 python3.12 python3.13 python3,$(if $(call VERSION_OF,$(candidate)),$(candidate))))
 endif
 
-.PHONY: help setup demo test test-all test-gpu browser test-browser lint check bench report docs clean
+.PHONY: help setup demo test test-all test-gpu gpu-check browser test-browser lint check bench report docs clean
 .DELETE_ON_ERROR:
 
 help:
@@ -60,6 +61,10 @@ test-all: $(READY)
 test-gpu: $(READY)
 	@$(PIP) triton
 	TRITON_INTERPRET=1 $(PYTEST) tests/kernels/triton tests/memory/test_triton.py -m "not slow" $(OPTIONS)
+
+gpu-check: $(READY)
+	@$(PIP) triton
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.gpu_check
 
 browser: $(READY)
 	@$(PIP) gradio playwright

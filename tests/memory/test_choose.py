@@ -23,6 +23,15 @@ def test_auto_takes_no_filled_chunk_for_a_single_step(monkeypatch: pytest.Monkey
     assert choose_backend("chunked", Call(CPU, torch.float32, steps=1)) == "chunked"
 
 
+def test_decays_on_apples_gpus_go_step_by_step() -> None:
+    mps = torch.device("mps")
+    assert choose_backend("auto", Call(mps, torch.float32, 9)) == "chunked"
+    for decay in ("head", "channel"):
+        assert choose_backend("auto", Call(mps, torch.float32, 9, decay)) == "recurrent"
+        with pytest.raises(ValueError, match="'chunked' cannot serve this call: .* float64, which mps does not have"):
+            choose_backend("chunked", Call(mps, torch.float32, 9, decay))
+
+
 def test_an_unknown_backend_is_refused_with_the_known_ones() -> None:
     with pytest.raises(
         ValueError, match="unknown backend 'abacus'; possible: auto, native, triton, chunked, recurrent"

@@ -33,6 +33,8 @@ def cannot_serve(call: Call) -> str | None:
     """Why this backend cannot serve the call; None if it can."""
     if call.transform != "none":
         return "it has no rule for torch.func and forward-mode AD; possible: backend='recurrent', which has them all"
+    if call.device.type == "mps" and call.decay != "none":
+        return "it multiplies decays in float64, which mps does not have; possible: backend='recurrent'"
     return None
 
 

@@ -52,7 +52,7 @@ class GradientComputation:
 
     def __call__(self, step: int, carried: list[States | None]) -> StepGradients:
         """Leave the gradient of the mean loss over all rows of all processes in the parameters."""
-        config, after, total = self.config, list(carried), 0.0
+        config, after, losses = self.config, list(carried), []
         if self.task.starts_anew(step):
             redraw_features(self.loss, config.seed, step)
         for part in range(config.accumulation):
@@ -65,8 +65,10 @@ class GradientComputation:
                     self.processes.give_up(self.loss)
                     return StepGradients(math.nan, carried, math.nan, trouble or "another process met such a number")
                 (loss / config.accumulation if config.accumulation > 1 else loss).backward()
-            total += float(loss.detach()) / config.accumulation
-        norm = self._clipped_norm()
+            losses.append(loss.detach())
+        # One read for everything: on a GPU the host waits at each of them until the step is done.
+        *parts, norm = torch.stack([*losses, self._clipped_norm().to(losses[0])]).tolist()
+        total = sum(part / config.accumulation for part in parts)
         trouble = None if not self.checked or math.isfinite(norm) else f"the gradient norm is {norm}"
         return StepGradients(self.processes.mean(total), after, norm, trouble)
 
@@ -75,12 +77,12 @@ class GradientComputation:
         parts = self.processes.size * self.config.accumulation
         return Share(self.processes.rank * self.config.accumulation + part, parts)
 
-    def _clipped_norm(self) -> float:
+    def _clipped_norm(self) -> Tensor:
         """Clip the gradients and return their norm before; 0 if nobody asks for it."""
         if self.config.clip_norm is None and not self.checked:
-            return 0.0
+            return torch.zeros(())
         limit = math.inf if self.config.clip_norm is None else self.config.clip_norm
-        return float(whole(torch.nn.utils.clip_grad_norm_(self.loss.parameters(), limit)))
+        return whole(torch.nn.utils.clip_grad_norm_(self.loss.parameters(), limit))
 
     def _forward(self, step: int, share: Share, before: States | None) -> tuple[Tensor, States | None, str | None]:
         """The loss, the states after the step if these are carried, and what is not finite."""
@@ -98,7 +100,8 @@ class GradientComputation:
             if not self.checked:
                 raise
             return torch.tensor(math.nan), None, str(error)
-        if not self.checked:
+        # On a GPU the gradient norm tells: to ask here, the host would wait for the forward pass.
+        if not self.checked or loss.device.type != "cpu":
             return loss, states, None
         if not loss.isfinite():
             return loss, None, f"the loss is {float(loss.detach())}"

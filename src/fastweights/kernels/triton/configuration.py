@@ -29,12 +29,8 @@ class Configuration:
     precision: Precision
     exact: Precision
     """Of the inverse of a chunk, whose errors every step would see."""
+    warps: int = 4
     stages: int = 2
-
-    @property
-    def warps(self) -> int:
-        """More for products without tensor cores, whose operands wait in registers."""
-        return 8 if self.precision == "ieee" else 4
 
     def constants(self) -> dict[str, int | str]:
         """By the names that they have in kernels."""
@@ -56,26 +52,28 @@ def choose(dtype: torch.dtype, steps: int, key_dim: int, value_dim: int) -> Conf
     """
     in_full = dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
     precision: Precision = "ieee" if in_full else "tf32"
-    return Configuration(
-        _smallest(CHUNKS, steps),
-        _smallest(BLOCKS_K[precision], key_dim),
-        _smallest(BLOCKS_V, value_dim),
-        precision,
-        exact_precision(precision, "hip" if torch.version.hip else "cuda"),
-    )
+    sizes = _smallest(CHUNKS, steps), _smallest(BLOCKS_K[precision], key_dim), _smallest(BLOCKS_V, value_dim)
+    return _configuration(sizes, precision, "hip" if torch.version.hip else "cuda")
 
 
-def exact_precision(precision: Precision, backend: str) -> Precision:
-    """Full precision without tensor cores, or with them: AMD's multiply float32 as it is."""
-    return "tf32x3" if precision == "tf32" and backend == "cuda" else "ieee"
+def _configuration(sizes: tuple[int, int, int], precision: Precision, backend: str) -> Configuration:
+    """NVIDIA's tensor cores multiply float32 in three parts or not at all; AMD's multiply it as it is.
+
+    Without tensor cores operands wait in registers: more threads have more of them.
+    """
+    if backend == "hip":
+        return Configuration(*sizes, precision, exact="ieee", warps=4)
+    if precision == "ieee":
+        return Configuration(*sizes, precision, exact="ieee", warps=8)
+    return Configuration(*sizes, precision, exact="tf32x3", warps=4)
 
 
 def every(backend: str) -> Iterator[Configuration]:
     """All that `choose` can give for one maker of GPUs, 'cuda' or 'hip', the largest first."""
     precisions: tuple[Precision, ...] = ("tf32", "ieee")
     for precision in precisions:
-        for chunk, block_k, block_v in product(CHUNKS[::-1], BLOCKS_K[precision][::-1], BLOCKS_V[::-1]):
-            yield Configuration(chunk, block_k, block_v, precision, exact_precision(precision, backend))
+        for sizes in product(CHUNKS[::-1], BLOCKS_K[precision][::-1], BLOCKS_V[::-1]):
+            yield _configuration(sizes, precision, backend)
 
 
 def _smallest(sizes: tuple[int, ...], needed: int) -> int:

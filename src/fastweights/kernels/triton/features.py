@@ -11,7 +11,7 @@ from fastweights.kernels.triton.configuration import Configuration
 from fastweights.kernels.triton.feature_kernels import BACKWARD, FORWARD
 from fastweights.kernels.triton.launch import launch
 
-ROWS = 8
+ROWS = 4
 """Vectors for each program."""
 MAPS = tuple(FORWARD)
 """The maps that have kernels here."""
