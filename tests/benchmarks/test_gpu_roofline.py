@@ -1,6 +1,7 @@
 """Bounds on paper: what they count, on a problem small enough to count by hand."""
 
 from benchmarks.gpu_roofline import CHIPS, Problem, works
+
 from fastweights.kernels.triton.configuration import Configuration
 
 CHOSEN = Configuration(16, 16, 16, "tf32", "ieee")

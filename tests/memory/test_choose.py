@@ -28,7 +28,7 @@ def test_decays_on_apples_gpus_go_step_by_step() -> None:
     assert choose_backend("auto", Call(mps, torch.float32, 9)) == "chunked"
     for decay in ("head", "channel"):
         assert choose_backend("auto", Call(mps, torch.float32, 9, decay)) == "recurrent"
-        with pytest.raises(ValueError, match="'chunked' cannot serve this call: .* float64, which mps does not have"):
+        with pytest.raises(ValueError, match=r"'chunked' cannot serve this call: .* float64, which mps does not have"):
             choose_backend("chunked", Call(mps, torch.float32, 9, decay))
 
 
