@@ -1,10 +1,11 @@
-"""The trained models that the page was given: their folders by name, opened when they are first asked for.
+"""The trained models that the page was given, by name, opened before the page is.
 
 A visitor of the page names one of these and nothing else: no path comes from outside.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from fastweights.data.text.tokenizers import Vocabulary
 from fastweights.data.translation_tokeniser import JointBytePairs
@@ -16,51 +17,43 @@ from fastweights.experiments.translation.saved import load_translator, tokeniser
 from fastweights.models.language_model import LanguageModel
 from fastweights.models.translator import Translator
 
+Opened = TypeVar("Opened")
+
 
 class Runs:
-    """Language models and translators; a ValueError names the folder that holds neither."""
+    """Language models and translators in evaluation mode; a ValueError names the folder that holds neither."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        self.language_models, self.translators = dict[str, Path](), dict[str, Path]()
-        self._models = dict[Path, LanguageModel | Translator]()
+        self.language_models = dict[str, tuple[LanguageModel, Vocabulary]]()
+        self.translators = dict[str, tuple[Translator, JointBytePairs]]()
         for folder in folders:
             if not folder.is_dir():
                 raise ValueError(f"{folder}: there is no such folder")
-            task = read_run(folder).task
+            task, name = read_run(folder).task, self._name(folder)
             if isinstance(task, LanguageModellingConfig):
-                self._add(self.language_models, folder)
+                self.language_models[name] = load_language_model(folder)[0].eval(), vocabulary_of(folder)
             elif isinstance(task, TranslationConfig):
-                self._add(self.translators, folder)
+                self.translators[name] = load_translator(folder)[0].eval(), tokeniser_of(folder)
             else:
                 raise ValueError(f"{folder}: the run of neither a language model nor a translator")
 
     def language_model(self, name: str) -> tuple[LanguageModel, Vocabulary]:
-        """The language model of this name, in evaluation mode."""
-        folder = _named(self.language_models, name)
-        if folder not in self._models:
-            self._models[folder] = load_language_model(folder)[0].eval()
-        model = self._models[folder]
-        assert isinstance(model, LanguageModel)
-        return model, vocabulary_of(folder)
+        """The language model of this name, and what its tokens stand for."""
+        return _named(self.language_models, name)
 
     def translator(self, name: str) -> tuple[Translator, JointBytePairs]:
-        """The translator of this name, in evaluation mode."""
-        folder = _named(self.translators, name)
-        if folder not in self._models:
-            self._models[folder] = load_translator(folder)[0].eval()
-        model = self._models[folder]
-        assert isinstance(model, Translator)
-        return model, tokeniser_of(folder)
+        """The translator of this name, and what its tokens stand for."""
+        return _named(self.translators, name)
 
-    def _add(self, table: dict[str, Path], folder: Path) -> None:
-        name = folder.resolve().name
-        number = 2
+    def _name(self, folder: Path) -> str:
+        """That of the folder; of several with the same name, with a number."""
+        name, number = folder.resolve().name, 2
         while name in self.language_models or name in self.translators:
             name, number = f"{folder.resolve().name} ({number})", number + 1
-        table[name] = folder
+        return name
 
 
-def _named(table: dict[str, Path], name: str) -> Path:
+def _named(table: Mapping[str, Opened], name: str) -> Opened:
     if name not in table:
         raise ValueError(f"run: this page was not given {name!r}; possible: {', '.join(table) or 'none'}")
     return table[name]
