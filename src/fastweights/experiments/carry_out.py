@@ -74,7 +74,12 @@ def serve(request: Json, results: Path, interrupted: Interrupted, emit: Callable
         )
     except Stopped:
         record = None
-    emit({"event": "taken"} if record is None else {"event": "finished", "result": record.result})
+    if record is None:
+        emit({"event": "taken"})
+        return
+    # Another sweep may have ended the run between the request and the lock: then it is that sweep's to report.
+    here = display.trained or record.result["steps"] == 0
+    emit({"event": "finished", "result": record.result if here else None})
 
 
 class _Reporting(Display):
@@ -82,9 +87,10 @@ class _Reporting(Display):
 
     def __init__(self, emit: Callable[[Json], None]) -> None:
         super().__init__()
-        self.emit = emit
+        self.emit, self.trained = emit, False
 
     def update(self, status: RunStatus) -> None:
+        self.trained = True
         loss = status.loss if status.valid_loss is None else status.valid_loss
         rate = status.steps_per_second
         self.emit({"event": "progress", "step": status.step, "loss": loss, "steps_per_second": rate})
