@@ -56,6 +56,7 @@ test: $(READY)
 	$(PYTEST) -m "not slow" $(OPTIONS)
 
 test-all: $(READY)
+	@$(PIP) --no-build-isolation --editable '.[$(EXTRAS),cluster]'
 	$(PYTEST) $(OPTIONS)
 
 test-gpu: $(READY)

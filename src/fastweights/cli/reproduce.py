@@ -59,9 +59,14 @@ def train(what: tuple[str, ...], options: ReproduceOptions, results: Path) -> No
     from fastweights.experiments.families import shown_module
     from fastweights.runs.display import Display
     from fastweights.runs.environment import available_cores
+    from fastweights.runs.sweep.cluster import ClusterAddress
     from fastweights.training.distributed import Processes
 
     set_threads(options.threads)
+    cluster = None
+    if options.cluster is not None:
+        cluster = ClusterAddress(options.cluster, options.cluster_ca, options.cluster_cert, options.cluster_key)
+        cluster.connect().close()  # a mistake here should not cost the time to read the data
     title = " ".join(["fastweights reproduce", *what, *(["--quick"] if options.quick else [])])
     groups: dict[str | None, list[Run]] = {}
     with Processes.join(options.device) as processes:
@@ -70,10 +75,11 @@ def train(what: tuple[str, ...], options: ReproduceOptions, results: Path) -> No
             data = module.data(options) if hasattr(module, "data") else None
             groups.setdefault(data, []).extend(module.runs(options))
         for data, runs in groups.items():
-            small = [run for run in runs if run.task.threads == 1 or options.jobs is not None]
+            side_by_side = options.jobs is not None or cluster is not None
+            small = [run for run in runs if run.task.threads == 1 or side_by_side]
             if processes.first:
                 jobs = available_cores() if options.jobs is None else options.jobs
-                sweep_runs(small, results, jobs=jobs, title=title, data=data)
+                sweep_runs(small, results, jobs=jobs, title=title, data=data, cluster=cluster)
             display = Display.on_terminal(quiet=not processes.first)
             large = list(dict.fromkeys(run for run in runs if run not in set(small)))
             train_in_turn(large, results, data=data, processes=processes, display=display)

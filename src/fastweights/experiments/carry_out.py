@@ -1,6 +1,7 @@
 """Carrying runs of any family to their records: one here, or many in a sweep."""
 
 import json
+import platform
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,9 @@ from fastweights.runs.directory import InUseError
 from fastweights.runs.display import Display, RunStatus
 from fastweights.runs.record import Record, run_folder, write_record
 from fastweights.runs.signals import end_process
+from fastweights.runs.sweep.cluster import ClusterAddress, DaskCluster
 from fastweights.runs.sweep.local import LocalProcesses
-from fastweights.runs.sweep.plan import Job, sweep
+from fastweights.runs.sweep.plan import Executor, Job, sweep
 from fastweights.training.config import CheckpointPolicy
 from fastweights.training.distributed import Processes
 from fastweights.training.execute import Execution
@@ -68,9 +70,12 @@ class Stopped(Exception):  # noqa: N818  not an error
 def serve(request: Json, results: Path, interrupted: Interrupted, emit: Callable[[Json], None]) -> None:
     """Carry out the run of a worker's request and report to the sweep."""
     display = _Reporting(emit)
+    data = request["data"]
+    if data is not None and Path(data).is_absolute() and not Path(data).exists():
+        raise ValueError(f"data: {data} is not on {platform.node()}; every machine of a sweep needs it at this place")
     try:
         record = carry_out(
-            codec().from_plain(request["run"]), results, data=request["data"], display=display, interrupted=interrupted
+            codec().from_plain(request["run"]), results, data=data, display=display, interrupted=interrupted
         )
     except Stopped:
         record = None
@@ -96,9 +101,22 @@ class _Reporting(Display):
         self.emit({"event": "progress", "step": status.step, "loss": loss, "steps_per_second": rate})
 
 
-def sweep_runs(runs: Iterable[Run], results: Path, *, jobs: int, title: str, data: str | None = None) -> None:
-    """Carry out the runs that have no record, in `jobs` processes side by side."""
-    executor = LocalProcesses(jobs, f"{__name__}:serve", title)
+def sweep_runs(
+    runs: Iterable[Run],
+    results: Path,
+    *,
+    jobs: int,
+    title: str,
+    data: str | None = None,
+    cluster: ClusterAddress | None = None,
+) -> None:
+    """Carry out the runs that have no record, in `jobs` processes side by side or on the workers of a cluster."""
+    function = f"{__name__}:serve"
+    executor: Executor = LocalProcesses(jobs, function, title)
+    if cluster is not None:
+        executor = DaskCluster(cluster, function, title)
+        # Workers start in other folders than this process.
+        data = str(Path(data).resolve()) if data is not None and Path(data).exists() else data
     runs = list(dict.fromkeys(runs))
     waiting = missing(runs, results)
     sweep([job_of(run, data) for run in waiting], results, executor, done=len(runs) - len(waiting))

@@ -41,6 +41,14 @@ class ReproduceOptions:
     """Tables: where to train; under torchrun, each process takes a GPU of its own."""
     jobs: OptionalInt = None
     """How many runs side by side, one thread each; figures: one per core if absent, tables: one after the other."""
+    cluster: Annotated[str | None, optional("ADDRESS")] = None
+    """Run on the workers of the Dask scheduler at this address instead, such as tcp://HOST:8786 or tls://HOST:8786."""
+    cluster_ca: OptionalPath = None
+    """TLS: the certificate of the authority that the cluster trusts."""
+    cluster_cert: OptionalPath = None
+    """TLS: the certificate of this machine."""
+    cluster_key: OptionalPath = None
+    """TLS: the key of that certificate."""
 
 
 @dataclass(frozen=True, kw_only=True)

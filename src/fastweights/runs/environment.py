@@ -18,6 +18,7 @@ EXTRAS = {
     "sacrebleu": "mt",
     "lm-eval": "eval",
     "tensorboard": "track",
+    "distributed": "cluster",
 }
 """Packages that are imported only where they are used, and the extra that installs each."""
 

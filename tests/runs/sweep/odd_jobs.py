@@ -15,6 +15,16 @@ def serve(
     match request["do"]:
         case "return":
             emit({"event": "progress", "step": 1, "loss": 0.5, "steps_per_second": 2.0})
+        case "write":
+            emit({"event": "progress", "step": 1, "loss": 0.5, "steps_per_second": 2.0})
+            (results / "records").mkdir()
+            (results / "records" / "run.json").write_text(request["record"])
+        case "wait for nobody":
+            emit({"event": "progress", "step": 1, "loss": 0.5, "steps_per_second": 2.0})
+            while not interrupted():
+                time.sleep(0.01)
+            emit({"event": "taken"})
+            return
         case "print":
             print("not an event")
             os.write(1, b"nor this\n")

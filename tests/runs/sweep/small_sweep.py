@@ -1,4 +1,4 @@
-"""A sweep of small runs, as a program that tests can start and kill: `python small_sweep.py RESULTS [STEPS]`."""
+"""A sweep of small runs that tests can start and kill: `python small_sweep.py RESULTS STEPS COUNT [CLUSTER]`."""
 
 import signal
 import sys
@@ -8,6 +8,7 @@ from pathlib import Path
 from fastweights.experiments.carry_out import sweep_runs
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.presets import preset
+from fastweights.runs.sweep.cluster import ClusterAddress
 from fastweights.training.run import Run
 from fastweights.training.stopping import Stopping
 
@@ -27,4 +28,6 @@ def runs(steps: int = 1000, count: int = 10) -> list[Run]:
 if __name__ == "__main__":
     # A shell that started the tests in the background would have made this program deaf to Ctrl-C.
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    sweep_runs(runs(*map(int, sys.argv[2:])), Path(sys.argv[1]), jobs=2, title="small sweep")
+    results, steps, count, *addresses = sys.argv[1:]
+    cluster = ClusterAddress(addresses[0]) if addresses else None
+    sweep_runs(runs(int(steps), int(count)), Path(results), jobs=2, title="small sweep", cluster=cluster)
