@@ -2,8 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from time import perf_counter
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,9 +27,6 @@ PEER = "delta, DPFP-1, transformers' rule"
 BOUND = "projections alone"
 CHECKED_TOKENS = 48
 """Few enough that no unit of a feed-forward layer is at its kink, where rounding alone decides about a gradient."""
-CONTEXTS = (100, 1000, 10_000)
-BURST = 16
-"""Words timed together."""
 
 
 def config_of(name: str, backend: str = "auto") -> LanguageModelConfig:
@@ -61,8 +56,8 @@ class ProjectionsAlone(FastWeightAttention):
     def forward(
         self, x: Tensor, state: FastWeightState | None = None, mask: Tensor | None = None
     ) -> tuple[Tensor, FastWeightState]:
-        _, _, values, *_ = self._split(self.projection(x), *self._dims)
-        return self.output(values.transpose(1, 2).flatten(2)), self.initial_state(len(x))
+        _, _, values, *_ = self.projection(x).split(self._sizes, dim=-1)
+        return self.output(values), self.initial_state(len(x))
 
 
 REPLACED = {PEER: PeerAttention, BOUND: ProjectionsAlone}
@@ -156,68 +151,3 @@ class TrainingMeasurement:
             "refused": [name for name in names if name not in agreed],
             "times": times,
         }
-
-
-@dataclass(frozen=True)
-class GenerationMeasurement:
-    """Seconds per generated word after so many words of context, and what the model then remembers, in bytes."""
-
-    threads: int = 1
-    seconds: float = 3.0
-    contexts: tuple[int, ...] = CONTEXTS
-
-    name = "generation"
-    expected_seconds = 30.0
-
-    def run(self) -> Json:
-        """Times in turns over all models and contexts."""
-        torch.set_num_threads(self.threads)
-        calls: dict[str, Callable[[], Times]] = {}
-        memory: dict[str, int] = {}
-        for name in ("delta, DPFP-1", "softmax"):
-            model = make(name).eval()
-            for context in self.contexts:
-                states = after(model, context)
-                calls[f"{name} after {context}"] = burst(model, states)
-                memory[f"{name} after {context}"] = sum(map(bytes_of, states))
-        times, yardstick = race_with_yardstick(calls, self.seconds)
-        return {
-            "threads": self.threads,
-            **yardstick,
-            "missing": {},
-            "errors": {},
-            "refused": [],
-            "bytes": memory,
-            "times": times,
-        }
-
-
-def after(model: LanguageModel, context: int) -> list[Any]:
-    """The states of all layers after so many words."""
-    states: list[Any] | None = None
-    with torch.inference_mode():
-        for part in text(1, context)[:, :-1].split(512, dim=1):
-            _, states = model(part, states)
-    assert states is not None
-    return states
-
-
-def burst(model: LanguageModel, before: list[Any]) -> Callable[[], Times]:
-    """Seconds per word over a few words, the likeliest each time, that follow what was read before."""
-
-    def timed() -> Times:
-        states, word = before, torch.zeros(1, 1, dtype=torch.int64)
-        start = perf_counter()
-        with torch.inference_mode():
-            for _ in range(BURST):
-                hidden, states = model(word, states)
-                word = model.log_probabilities(hidden).argmax(dim=-1)
-        return {"word": (perf_counter() - start) / BURST}
-
-    return timed
-
-
-def bytes_of(state: Any) -> int:
-    """Of all tensors that a state holds."""
-    tensors = [value for value in vars(state).values() if isinstance(value, Tensor)]
-    return sum(tensor.numel() * tensor.element_size() for tensor in tensors)

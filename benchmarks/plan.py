@@ -7,11 +7,14 @@ from benchmarks.accelerate import AccelerationMeasurement
 from benchmarks.decays import DecayMeasurement
 from benchmarks.decoding import DecodingMeasurement
 from benchmarks.feature_maps import FeatureMapMeasurement
-from benchmarks.language_models import GenerationMeasurement, TrainingMeasurement
+from benchmarks.generation import GenerationMeasurement
+from benchmarks.language_models import TrainingMeasurement
 from benchmarks.layer_parts import LayerMeasurement
+from benchmarks.layouts import LayoutMeasurement
 from benchmarks.lengths import LengthMeasurement
 from benchmarks.operators import OperatorMeasurement
 from benchmarks.peak_memory import MemoryMeasurement
+from benchmarks.peers import PeerMeasurement
 from benchmarks.problems import Case
 from benchmarks.shortcuts import ShortcutMeasurement
 from benchmarks.stacks import StackMeasurement
@@ -21,6 +24,7 @@ from benchmarks.translation import TranslationDecodingMeasurement, TranslationTr
 
 SIZES = ((16, 16), (64, 64), (128, 64), (384, 64))
 """(k, v): small heads, plain heads of 64, and those under DPFP-1 and DPFP-3."""
+LAYER_SIZES = ((32, 16), (64, 64), (128, 64))
 EVERY_LENGTH = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 FEW_LENGTHS = (64, 1024, 16384)
 HEADS = 8
@@ -58,7 +62,7 @@ def operator(steps: int, size: tuple[int, int], threads: int, seconds: float = 0
 
 def full() -> list[Measurement]:
     """Everything, in some twenty minutes on two cores."""
-    plan: list[Measurement] = []
+    plan: list[Measurement] = [LayoutMeasurement(case_of(1024, *size)) for size in LAYER_SIZES]
     for size in SIZES:
         plain = size == (64, 64)
         plan += [operator(steps, size, threads=2) for steps in (EVERY_LENGTH if plain else FEW_LENGTHS)]
@@ -74,7 +78,7 @@ def full() -> list[Measurement]:
     ]
     plan += [StackMeasurement(2, 2.0), StackMeasurement(1, 1.5, TELLING_STACKS)]
     plan += [TrainingMeasurement(length) for length in (256, 1024, 4096)]
-    plan += [GenerationMeasurement(), SyntheticMeasurement()]
+    plan += [GenerationMeasurement(), PeerMeasurement(), SyntheticMeasurement()]
     plan += [TranslationTrainingMeasurement(), TranslationDecodingMeasurement()]
     plan += [AccelerationMeasurement(model) for model in ACCELERATED]
     plan += [

@@ -5,7 +5,10 @@ from typing import NamedTuple
 
 from benchmarks.accelerate import DECODED
 from benchmarks.competitors import COMPETITORS
-from benchmarks.language_models import BOUND, CONTEXTS, PEER, TOKENS
+from benchmarks.generation import CONTEXTS
+from benchmarks.language_models import BOUND, PEER, TOKENS
+from benchmarks.layouts import KINDS
+from benchmarks.peers import OURS
 from benchmarks.problems import Case
 from benchmarks.record import SpeedRecord
 from benchmarks.synthetic import CASES
@@ -343,9 +346,45 @@ def accelerated(record: SpeedRecord) -> Table:
     return Table("Models of transformers: 512 wide, 4 layers, batch 1", columns, rows)
 
 
+def layouts(record: SpeedRecord) -> Table:
+    """The operator in the layout of layers, with and without decay, against contiguous tensors without."""
+    rows = []
+    for measured in record.kind("layout"):
+        case, times = Case(**measured["case"]), measured["times"]
+        for kind in (kind for kind in KINDS if kind in times):
+            forward, backward = (best(times, kind, what) for what in ("forward", "backward"))
+            plain = [best(times, "contiguous", what) for what in ("forward", "backward")]
+            rows.append(
+                (
+                    case.name,
+                    kind,
+                    pair(milliseconds(forward), milliseconds(backward)),
+                    percent(share(case.forward_flop, forward, measured["gemm"])),
+                    percent(share(case.backward_flop, backward, measured["gemm"])),
+                    pair(percent(share_of(forward, plain[0])), percent(share_of(backward, plain[1]))),
+                )
+            )
+    columns = ("sizes", "layout", "forward / backward ms", "forward of peak", "backward of peak", "of contiguous")
+    return Table("The operator on what layers hand over (views of b t h ·)", columns, rows)
+
+
+def peers(record: SpeedRecord) -> Table:
+    """What users would take instead."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "peers"):
+        times = measured["times"]
+        for name in times:
+            both = [(best(times, name, what), best(times, OURS, what)) for what in ("forward", "training")]
+            cells = [milliseconds(seconds) for seconds, _ in both]
+            rows.append((name, *cells, pair(*(ratio(seconds, ours) for seconds, ours in both))))
+    columns = ("form", "forward ms", "training ms", "native is faster by")
+    return Table("Instead of a memory with decay: 4 sequences of 1024 steps, 512 wide (8 heads of 64)", columns, rows)
+
+
 def all_tables(record: SpeedRecord) -> Iterable[Table]:
     """Every table that has rows."""
     made = (
+        layouts,
         operators,
         lengths,
         decays,
@@ -356,6 +395,7 @@ def all_tables(record: SpeedRecord) -> Iterable[Table]:
         translation,
         documents,
         generation,
+        peers,
         accelerated,
         synthetic,
         feature_maps,

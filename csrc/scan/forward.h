@@ -93,6 +93,19 @@ FASTWEIGHTS_INLINE void store_columns(Real* to, const Vector<Real> (&from)[Vecto
     }
 }
 
+// How much a tile may shrink before its decay is multiplied in: until then S is Γ times the tile, which saves a product per element.
+constexpr double kLeastPending = 1.0 / 64;
+
+// Whether u / Γ may be written, which is far larger than u.
+template <class Real, int Vectors>
+FASTWEIGHTS_INLINE bool all_below(const Vector<Real> (&update)[Vectors], Real limit) {
+    auto large = (update[0] > limit) | (update[0] < -limit);
+    for (int part = 1; part < Vectors; ++part) large |= (update[part] > limit) | (update[part] < -limit);
+    bool any = false;
+    for (int lane = 0; lane < kLanes<Real>; ++lane) any |= large[lane] != 0;
+    return !any;
+}
+
 // S ← diag(g) S + k uᵀ, and with the new S:  read = Sᵀ q,  next = Sᵀ e'.
 template <class Real, int Vectors, Decay Kind>
 FASTWEIGHTS_INLINE void write_read_retrieve(Real* tile, Index key_dim, const Real* key, const Real* query, const Real* next_lookup,
@@ -140,6 +153,7 @@ void forward_columns(const HeadForward<Real>& head, Real* tile) {
         for (Index row = 0; row < head.key_dim; ++row)
             for (int part = 0; part < Vectors; ++part) retrieved[part] += lookup[row] * load(tile + row * width + part * lanes);
     }
+    Real pending = 1;  // Γ
     for (Index step = 0; step < head.steps; ++step) {
         const Real* const decays = Kind == Decay::None ? nullptr : head.decay + step * head.decay_step;
         const Real erase = head.erase[step * head.erase_step], write = head.write[step * head.write_step];
@@ -162,13 +176,27 @@ void forward_columns(const HeadForward<Real>& head, Real* tile) {
         fetch_to_read(head.values + later * head.value_step, head.columns);
         const Real* key = head.keys + step * head.key_step;
         const Real* next_lookup = lookup_of<Real, Kind>(head, std::min<Index>(step + 1, head.steps - 1), prepared);
-        write_read_retrieve<Real, Vectors, Kind>(tile, head.key_dim, key, head.queries + step * head.query_step, next_lookup, decays,
-                                                 update, read, next);
+        const Real* const query = head.queries + step * head.query_step;
+        const Index done = step + 1;
+        const bool saved = head.checkpoints && done < head.steps && done % head.checkpoint_every == 0, shown = saved || done == head.steps;
+        if (Kind == Decay::Head && !shown && *decays * pending >= Real(kLeastPending) && *decays <= 1 &&
+            all_below<Real, Vectors>(update, Real(1e30))) {
+            pending *= *decays;
+#pragma GCC unroll 8
+            for (int part = 0; part < Vectors; ++part) update[part] /= pending;
+            write_read_retrieve<Real, Vectors, Decay::None>(tile, head.key_dim, key, query, next_lookup, decays, update, read, next);
+#pragma GCC unroll 8
+            for (int part = 0; part < Vectors; ++part) read[part] *= pending, next[part] *= pending;
+        } else {
+            const Real whole = Kind == Decay::Head ? *decays * pending : Real(1);
+            write_read_retrieve<Real, Vectors, Kind>(tile, head.key_dim, key, query, next_lookup, Kind == Decay::Head ? &whole : decays,
+                                                     update, read, next);
+            pending = 1;
+        }
         store_columns<Real, Vectors>(head.reads + step * head.read_step, read, head.columns);
 #pragma GCC unroll 8
         for (int part = 0; part < Vectors; ++part) retrieved[part] = next[part];
-        const Index done = step + 1;
-        if (head.checkpoints && done < head.steps && done % head.checkpoint_every == 0)
+        if (saved)
             transpose(head.checkpoints + (done / head.checkpoint_every - 1) * head.value_dim * head.key_dim, head.key_dim, tile, width,
                       head.key_dim, head.columns);
     }
