@@ -115,6 +115,8 @@ def gpt2() -> Any:
         n_layer=like.num_layers,
         n_head=like.num_heads,
         n_inner=like.feed_forward_dim,
+        bos_token_id=0,
+        eos_token_id=0,
     )
     torch.manual_seed(0)
     return GPT2LMHeadModel(config).eval()
