@@ -5,21 +5,9 @@ from pathlib import Path
 import pytest
 from benchmarks.figure import draw
 from benchmarks.language_models import BOUND, PEER
-from benchmarks.peers import OURS
 from benchmarks.record import SpeedRecord
 from benchmarks.report import MARKER, details, publish, summary, updated
-from benchmarks.tables import (
-    decays,
-    feature_maps,
-    generation,
-    headline,
-    language_models,
-    layouts,
-    lengths,
-    memory,
-    peers,
-    shortcuts,
-)
+from benchmarks.tables import decays, feature_maps, generation, headline, language_models, lengths, memory, shortcuts
 
 ENVIRONMENT = {
     "processor": "Abacus",
@@ -112,19 +100,6 @@ def test_generation_is_compared_with_the_shortest_context() -> None:
         ("softmax", "100", "2", "100 %", "3"),
         ("softmax", "10,000", "9", "450 %", "3"),
     ]
-
-
-def test_layouts_and_peers_are_compared_with_the_plain_operator() -> None:
-    case = {"batch": 1, "heads": 1, "steps": 10, "key_dim": 10, "value_dim": 10}
-    times = {"layer": (0.003, 0.004), "contiguous": (0.002, 0.004)}
-    seconds = {name: {"forward": {"best": x}, "backward": {"best": y}} for name, (x, y) in times.items()}
-    measured = {"case": case, "gemm": 6e6, "times": seconds}
-    record = SpeedRecord("full", "", "", ENVIRONMENT, {"layout x": measured})
-    assert layouts(record).rows[0] == ("b1 h1 t10 k10 v10", "layer", "3 / 4", "33 %", "58 %", "150 % / 100 %")
-    both = {OURS: (0.002, 0.01), "torch GRU": (0.02, 0.05)}
-    seconds = {name: {"forward": {"best": x}, "training": {"best": y}} for name, (x, y) in both.items()}
-    record = SpeedRecord("full", "", "", ENVIRONMENT, {"peers": {"times": seconds}})
-    assert peers(record).rows[1] == ("torch GRU", "20", "50", "10.0 × / 5.0 ×")
 
 
 def test_memory_has_a_column_per_competitor() -> None:
