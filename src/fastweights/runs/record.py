@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fastweights.files import Json, read_json, write_whole
@@ -80,6 +81,16 @@ def write_record(results: Path, name: str, record: Record) -> Path:
     path = record_path(results, name)
     write_whole(path, record.to_json())
     return path
+
+
+def receive_record(results: Path, name: str, text: str) -> Record:
+    """Write a record whose text came from another machine, once it has proved to be one."""
+    with TemporaryDirectory() as folder:
+        arrived = Path(folder) / f"{name}.json"
+        arrived.write_text(text, encoding="utf-8")
+        record = read_record(arrived)
+    write_record(results, name, record)
+    return record
 
 
 def record_path(results: Path, name: str) -> Path:

@@ -11,11 +11,10 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 from fastweights.runs.display import Running, SweepDisplay
-from fastweights.runs.record import read_record, record_path, write_record
+from fastweights.runs.record import receive_record
 from fastweights.runs.signals import StopSignals, end_process
 from fastweights.runs.sweep.cluster_task import differences, perform, versions
 from fastweights.runs.sweep.local import ATTEMPTS
@@ -130,9 +129,10 @@ class Work:
     def finish(self, job: Job, outcome: dict[str, Any]) -> None:
         """Write the record of a run, or give it again if its process died."""
         if "record" in outcome:
-            if not job.is_done(self.results):
-                receive(outcome["record"], self.results, job.name)
-            self.display.finish(job.name, read_record(record_path(self.results, job.name)).result, job.cost)
+            # Another sweep may have finished it meanwhile.
+            known = job.is_done(self.results)
+            result = None if known else receive_record(self.results, job.name, outcome["record"]).result
+            self.display.finish(job.name, result, job.cost)
         elif "failed" in outcome:
             self.fail(job, outcome["failed"])
         else:
@@ -146,14 +146,6 @@ class Work:
     def fail(self, job: Job, message: str) -> None:
         self.failures[job.slug] = message
         self.display.drop(job.name)
-
-
-def receive(text: str, results: Path, name: str) -> None:
-    """Write a record that came from another machine, once it has proved to be one."""
-    with TemporaryDirectory() as folder:
-        arrived = Path(folder) / f"{name}.json"
-        arrived.write_text(text, encoding="utf-8")
-        write_record(results, name, read_record(arrived))
 
 
 def refuse_other_versions(client: Any) -> None:
