@@ -5,6 +5,7 @@ split in one operation. What is saved, loaded or evaluated is whole, so a checkp
 """
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -23,6 +24,8 @@ def shard(module: nn.Module, device: torch.device, processes: int) -> Callable[[
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard, register_fsdp_forward_method
 
+    # States are values that nothing changes in place, so one that is a view of another tensor is no danger.
+    warnings.filterwarnings("ignore", r"FSDP2-wrapped module .* returned a view tensor")
     mesh = init_device_mesh(device.type, (processes,))
     for parameter in module.parameters():
         if parameter.numel() == 0:
