@@ -206,7 +206,7 @@ def records(results: Path) -> dict[str, Any]:
     found = {}
     for path in sorted((results / "records").glob("*.json")):
         record = json.loads(path.read_text(encoding="utf-8"))
-        del record["environment"], record["result"]["seconds"]
+        del record["environment"], record["result"]["seconds"], record["result"]["core_seconds"]
         found[path.name] = record
     return found
 
