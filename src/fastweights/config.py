@@ -191,9 +191,14 @@ def _hints(value: Any, where: str) -> dict[str, Any]:
     return _types_of_fields(type(value))
 
 
-@cache
 def _types_of_fields(cls: type) -> dict[str, Any]:
-    """The types of a dataclass's fields by name; resolving annotations takes longer than reading a record."""
+    """The types of a dataclass's fields by name."""
+    return _resolved(cls, *cls.__annotations__.items())
+
+
+@cache
+def _resolved(cls: type, *_annotations: tuple[str, Any]) -> dict[str, Any]:
+    """The same, kept as long as the annotations stay: resolving them takes longer than reading a record."""
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in fields(cls)}
 

@@ -96,7 +96,7 @@ def leaves(plain: dict[str, Any], where: str = "") -> Iterator[str]:
         path = f"{where}{name}"
         if path in ("task", "training", "stopping", "task.attention"):
             yield from leaves(value, f"{path}.")
-        elif name not in ("name", "preset"):
+        elif name not in ("name", "preset", "sharding"):  # which change no number
             yield path
 
 

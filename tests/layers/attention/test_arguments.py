@@ -16,7 +16,7 @@ MISTAKES: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: FastWeightAttention(16, 2, feature_map=DPFP), TypeError, r"feature_map: .*class .*possible: .*DPFP\(\)"),
     (lambda: FastWeightAttention(16, 2, update_rule="delta"), TypeError, r"update_rule: .*possible: .*DeltaRule\(\)"),
     (lambda: FastWeightAttention(16, 2, normalisation="l2"), TypeError, r"normalisation: .*L2Normalisation\(\)"),
-    (lambda: FastWeightAttention(16, 2, backend="triton"), ValueError, "unknown backend .triton.; possible: auto,"),
+    (lambda: FastWeightAttention(16, 2, backend="cuda"), ValueError, "unknown backend .cuda.; possible: auto,"),
     (lambda: FastWeightAttention(16, 2, key_dim=0), ValueError, "key_dim: expected at least 1, got 0"),
     (lambda: FastWeightCrossAttention(16, 2, value_dim=-1), ValueError, "value_dim: expected at least 1, got -1"),
     (lambda: FastWeightAttention(16, 2)(X.long()), TypeError, r"x: expected a floating-point tensor, got torch.int64"),
