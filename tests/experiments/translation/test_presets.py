@@ -130,5 +130,7 @@ def test_what_does_not_fit_a_translator_is_refused(pairs: Path) -> None:
     ) as error:
         preset_named("translation-cpu-dpfp3")
     assert len(str(error.value)) < 500
-    with pytest.raises(ValueError, match=r"possible: translation-cpu-…, .*medium-…, cpu-…, cpu-long-…; `fastweights list` names"):
+    with pytest.raises(
+        ValueError, match=r"possible: translation-cpu-…, .*medium-…, cpu-…, cpu-long-…; `fastweights list` names"
+    ):
         preset_named("qwerty")
