@@ -16,12 +16,8 @@ VALUE_DIMS = (1, 2, 5, 7, 16, 17, 31, 32, 33, 50)
 LARGE = ((33, 257, 5), (5, 384, 17), (17, 512, 3), (1, 512, 40), (40, 511, 1))
 """Steps, keys and values of problems as large as DPFP makes them."""
 DTYPES = (torch.float32, torch.float32, torch.float32, torch.bfloat16, torch.float16)
-TOLERANCES = {torch.float32: (2e-6, 1e-5), torch.bfloat16: (1e-2, 1e-2), torch.float16: (1e-2, 1e-2)}
-"""Largest error of reads and weights, and of gradients, relative to the largest expected magnitude.
-
-Products of 16-bit inputs are tf32 for both types, and where nothing is forgotten (decay none, |1 - a k·k| near 1) their
-roundings add up over the steps.
-"""
+TOLERANCES = {torch.float32: (2e-6, 1e-5), torch.bfloat16: (1e-2, 1e-2), torch.float16: (2e-3, 2e-3)}
+"""Largest error of reads and weights, and of gradients, relative to the largest expected magnitude."""
 
 
 @dataclass(frozen=True)
