@@ -116,7 +116,8 @@ def test_demo_shows_the_stale_value_and_makes_the_report(tmp_path: Path, capsys:
     assert (folder / "memory.png").read_bytes().startswith(b"\x89PNG")
     assert f"The report is in {folder / 'report.html'}" in output
     page = (folder / "report.html").read_text(encoding="utf-8")
-    assert page.count("data:image/") == 3
+    # The memory overwritten, pictures in a memory, capacity, and what each rule learns.
+    assert page.count("data:image/") == 4
     assert re.search(r"outperforms all other variants.* holds", output)
 
 
