@@ -136,7 +136,9 @@ class Dpfp {
                     *value = normalised ? feature(rectified, i, shift) / total : feature(rectified, i, shift);
                 },
                 y);
-        if (of_unit_length) UnitLength<Real>({y - nu * width, nu, width, width}, centred).normalise();
+        if (!of_unit_length) return;
+        FeatureRow<Real> row{y - nu * width, nu, width, width};
+        UnitLength<Real>(row, centred).normalise();
     }
 
     void load_gradients(const Real* rectified, const Real* grad_y, Real* gradients) const {
@@ -156,7 +158,8 @@ class Dpfp {
         const Index stride = row_size(half, nu);
         for (Index shift = 1; shift <= nu; ++shift)
             each([&](Index i, Vector<Real>* value) { *value = feature(rectified, i, shift); }, gradients + (shift - 1) * stride);
-        UnitLength<Real>({gradients, nu, width, stride}, centred).differentiate(grad_y);
+        FeatureRow<Real> row{gradients, nu, width, stride};
+        UnitLength<Real>(row, centred).differentiate(grad_y);
         for (Index shift = 1; shift <= nu; ++shift, gradients += stride) {
             for (Index i = 0; i < nu; ++i) gradients[width + i] = gradients[i];
             std::memset(gradients + width + nu, 0, kVectorBytes);

@@ -1,4 +1,4 @@
-"""A buffer pool for kernel outputs: buffers of 4 MiB or more are reused by later calls.
+"""A buffer pool for kernel outputs: buffers of 2 MiB or more are reused by later calls.
 
 The system hands out new memory page by page as it is first written, which takes half as long as computing what a scan
 writes there; malloc returns large buffers to the system and asks for new ones at the next call. `mallopt` could change
@@ -15,13 +15,13 @@ from math import prod
 import torch
 from torch import Tensor
 
-LARGE = 4 << 20
+HUGE_PAGE = 2 << 20
+
+LARGE = HUGE_PAGE
 """Outputs of at least this many bytes come from the pool."""
 
 MAX_UNUSED = 1 << 30
 """Largest sum of unused buffers in the pool, in bytes; the system may reclaim them when it runs short."""
-
-HUGE_PAGE = 2 << 20
 
 # Needs memory that is private to the process and can be given back on demand: Linux.
 _AVAILABLE = all(hasattr(mmap, name) for name in ("MAP_PRIVATE", "MAP_ANONYMOUS", "MADV_HUGEPAGE", "MADV_FREE"))

@@ -49,8 +49,12 @@ class CompiledMap:
 
     def _run_backward(self, grad: Tensor, x: Tensor, parameters: list[int], normalise: int) -> Tensor:
         result = empty_like(x)
-        self._call(contiguous_rows(x), parameters, normalise, contiguous_rows(grad), result)
+        self.differentiate(grad, x, parameters, normalise, result)
         return result
+
+    def differentiate(self, grad: Tensor, x: Tensor, parameters: list[int], normalise: int, into: Tensor) -> None:
+        """Write the gradient of x, given that of φ(x), to a tensor whose last dimension is contiguous."""
+        self._call(contiguous_rows(x), parameters, normalise, contiguous_rows(grad), into)
 
     def _new_features(self, x: Tensor, parameters: list[int]) -> Tensor:
         return empty((*x.shape[:-1], self.width(x.shape[-1], *parameters)), x)

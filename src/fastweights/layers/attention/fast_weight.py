@@ -11,8 +11,10 @@ from fastweights.kernels.native.attention import Masking
 from fastweights.layers.attention.memory_attention import MemoryAttention
 from fastweights.layers.attention.output_gate import OutputGate
 from fastweights.layers.attention.short_convolution import ShortConvolution
+from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs, without_padding
 from fastweights.layers.exact.single_step import attention_step
+from fastweights.layers.exact.training_sequence import training_sequence
 from fastweights.memory import AttentionNormalisation, FastWeightState, Normalisation, SumNormalisation, WriteInputs
 from fastweights.memory.packing import check_boundaries
 from fastweights.shapes import Inputs, Mask
@@ -105,7 +107,12 @@ class FastWeightAttention(MemoryAttention):
         state = self._start(x, mask, state)
         self._check_packing(x, mask, boundaries)
         real = without_padding(x, mask)
-        mixed, *gate_logits = self.projection(real).split([sum(self._sizes[:3]), *self._sizes[3:]], dim=-1)
+        projected = self.projection(real)
+        if mask is None and boundaries is None and (trained := training_sequence(self, projected, state)) is not None:
+            y, after = self._outputs(trained[0]), trained[1]
+            refuse_overflow(x, state, y, after)
+            return y, after
+        mixed, *gate_logits = projected.split([sum(self._sizes[:3]), *self._sizes[3:]], dim=-1)
         if self.convolution is not None:
             mixed, state = self._convolve(mixed, state, mask, boundaries)
         queries, keys, values = mixed.split(self._sizes[:3], dim=-1)

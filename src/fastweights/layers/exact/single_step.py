@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor, nn
 
-from fastweights.kernels.features import NUMBERS
+from fastweights.kernels.features import NUMBERS, MapKernel
 from fastweights.kernels.native import generation
 from fastweights.kernels.native.generation import MAPS, MOST_ROWS, FeedForwardWeights, StepShape
 from fastweights.layers.exact.dropout import Dropout
@@ -45,21 +45,32 @@ def attention_step(
     return None if found is None else (found[0], FastWeightState(found[1], None, state.steps + 1))
 
 
-def _shape(layer: "FastWeightAttention") -> StepShape | None:
-    """What the library has to know of a layer, if it can take its steps."""
-    rule, mapping = layer.update_rule, layer.mapping
+def ordinary_kernel(layer: "FastWeightAttention") -> tuple[MapKernel, int] | None:
+    """The compiled map of a layer as the paper has it and its normalisation; None if anything else belongs to it."""
     ordinary = layer.causal and layer.convolution is None and layer.output_gate is None and layer.skip is None
     if not ordinary or layer.num_key_heads != layer.num_heads or layer.attention_normalisation is not None:
         return None
-    if type(rule) not in (DeltaRule, SumRule) or layer.backend not in ("auto", "native"):
+    if type(layer.update_rule) not in (DeltaRule, SumRule) or layer.backend not in ("auto", "native"):
         return None
+    mapping = layer.mapping
     kernel, normalise = mapping.feature_map.kernel(mapping.key_dim), mapping.normalisation.kernel
-    if kernel is None or normalise is None or kernel.compiled.name not in MAPS:
+    return None if kernel is None or normalise is None else (kernel, NUMBERS[normalise])
+
+
+def largest_strength(layer: "FastWeightAttention") -> float | None:
+    """The largest β of the layer's rule; None if the rule has none."""
+    return next((gate.largest for gate in layer.update_rule.gates if isinstance(gate, WriteStrength)), None)
+
+
+def _shape(layer: "FastWeightAttention") -> StepShape | None:
+    """What the library has to know of a layer, if it can take its steps."""
+    found = ordinary_kernel(layer)
+    if found is None or found[0].compiled.name not in MAPS:
         return None
-    strength = next((gate.largest for gate in rule.gates if isinstance(gate, WriteStrength)), None)
+    kernel, normalise = found
     return StepShape(
         *(layer.num_heads, layer.key_dim, layer.value_dim, MAPS.index(kernel.compiled.name)),
-        *(kernel.parameters[0] if kernel.parameters else 0, NUMBERS[normalise], strength, layer.read_scale),
+        *(kernel.parameters[0] if kernel.parameters else 0, normalise, largest_strength(layer), layer.read_scale),
     )
 
 
