@@ -8,10 +8,20 @@ import pytest
 import torch
 from torch import Tensor
 from torch.testing import assert_close
-from transformers import AutoModelForCausalLM, DynamicCache
+from transformers import (
+    AutoModelForCausalLM,
+    DynamicCache,
+    GenerationConfig,
+    MinNewTokensLengthLogitsProcessor,
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 
 from fastweights.feature_maps import EluPlusOne, Favor
-from fastweights.hf import FastWeightCache, FastWeightConfig, FastWeightForCausalLM
+from fastweights.hf import FastWeightCache, FastWeightConfig, FastWeightForCausalLM, causal_lm
+from fastweights.hf.causal_lm import deciding_words
 from fastweights.memory import AttentionNormalisation, NoNormalisation
 from fastweights.models.attention import (
     AttentionConfig,
@@ -209,3 +219,55 @@ def test_what_cannot_be_done_is_refused() -> None:
         model.generate(tokens[:1], prompt_lookup_num_tokens=3, **GREEDY)
     with pytest.raises(ValueError, match="not supported with stateful models"):
         model.generate(tokens[:1], assistant_model=model, **GREEDY)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"do_sample": False},
+        {"do_sample": False, "min_new_tokens": 8},
+        {"do_sample": True, "top_k": 5},
+        {"do_sample": True, "top_k": 7, "top_p": 0.8, "temperature": 1.7, "min_new_tokens": 3},
+    ],
+    ids=str,
+)
+def test_words_that_cannot_come_next_are_left_out_and_change_nothing(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, tokens = example(CHOICES["delta"])
+    left_out = 0
+
+    def watched(*arguments: Any) -> Tensor:
+        nonlocal left_out
+        logits = original(*arguments)
+        left_out += int(logits.isinf().sum())
+        return logits
+
+    original = causal_lm._of_likeliest
+    monkeypatch.setattr(causal_lm, "_of_likeliest", watched)
+    torch.manual_seed(1)
+    found = model.generate(tokens, max_new_tokens=40, **options)
+    assert left_out
+    monkeypatch.setattr(causal_lm, "deciding_words", lambda *_: None)
+    torch.manual_seed(1)
+    assert torch.equal(found, model.generate(tokens, max_new_tokens=40, **options))
+
+
+def test_how_many_words_decide() -> None:
+    greedy, drawn = GenerationConfig(do_sample=False), GenerationConfig(do_sample=True)
+    kept, nucleus, warmer = TopKLogitsWarper(5), TopPLogitsWarper(0.9), TemperatureLogitsWarper(1.3)
+    longer = MinNewTokensLengthLogitsProcessor(1, 4, eos_token_id=[0, 2], device="cpu")
+    assert deciding_words([], greedy) == 1
+    assert deciding_words([longer], greedy) == 3
+    assert deciding_words([longer, warmer, kept, nucleus], drawn) == 7
+    assert deciding_words([], drawn) is None
+    assert deciding_words([warmer, nucleus, kept], drawn) is None
+    assert deciding_words([RepetitionPenaltyLogitsProcessor(1.2), kept], drawn) is None
+    asked = GenerationConfig(do_sample=False, return_dict_in_generate=True, output_logits=True)
+    assert deciding_words([], asked) is None
+
+
+def test_many_rows_at_once_are_evaluated_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, tokens = example(CHOICES["delta"])
+    monkeypatch.setattr(causal_lm, "_of_likeliest", lambda *_: pytest.fail("row by row"))
+    model.generate(tokens.repeat(5, 1), **GREEDY)

@@ -33,3 +33,22 @@ def test_known_words_are_in_their_order() -> None:
     assert scores.evaluate(above=math.log(0.35))
     assert scores.known()[1].tolist() == [0, 1, 2, 3, 4]
     assert not scores.evaluate(above=-math.inf)
+
+
+def test_the_likeliest_words_have_their_scores_and_no_other_cluster_is_evaluated() -> None:
+    asked = []
+
+    def within(number: int) -> torch.Tensor:
+        asked.append(number)
+        return torch.tensor([0.75, 0.25] if number == 0 else [0.5, 0.5]).log()
+
+    head = torch.tensor([0.3, 0.2, 0.4, 0.1]).log()
+    found = WordScores(head, (2, 4, 6), within).of_likeliest(1)
+    assert found[:4].exp().tolist() == pytest.approx([0.3, 0.2, 0.3, 0.1])
+    assert found[4:].tolist() == [-math.inf, -math.inf]
+    assert asked == [0]
+    # The fourth is 0.1, and so is the other cluster: it may hold a word as likely.
+    assert WordScores(head, (2, 4, 6), within).of_likeliest(4).exp().tolist() == pytest.approx(
+        [0.3, 0.2, 0.3, 0.1, 0.05, 0.05]
+    )
+    assert asked == [0, 0, 1]

@@ -1,10 +1,20 @@
 """The language model behind Hugging Face's interface: from_pretrained, save_pretrained, generate."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModelForCausalLM, GenerationMixin
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    GenerationMixin,
+    MinLengthLogitsProcessor,
+    MinNewTokensLengthLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
 from transformers.modeling_outputs import CausalLMOutputWithPast
 from transformers.utils.generic import can_return_tuple
 from typing_extensions import override
@@ -12,6 +22,7 @@ from typing_extensions import override
 from fastweights.hf.cache import FastWeightCache
 from fastweights.hf.configuration import FastWeightConfig
 from fastweights.hf.strict import StrictModel, newest_mask
+from fastweights.kernels.native.generation import MOST_ROWS
 from fastweights.memory import LayerState
 from fastweights.models.language_model import LanguageModel
 
@@ -50,8 +61,10 @@ class FastWeightForCausalLM(StrictModel, GenerationMixin):
         output_hidden_states: bool | None = None,
         output_attentions: bool | None = None,
         num_items_in_batch: int | Tensor | None = None,
+        likeliest: int = 0,
         **others: Any,
     ) -> CausalLMOutputWithPast:
+        """As in transformers; `likeliest` asks for the logits of so many likeliest words only, the others may be -∞."""
         self.refuse_what_would_be_ignored(output_attentions, others)
         if (input_ids is None) == (inputs_embeds is None):
             raise ValueError("give either input_ids or inputs_embeds, and not both")
@@ -68,12 +81,13 @@ class FastWeightForCausalLM(StrictModel, GenerationMixin):
         hidden_states: list[Any] | None = [] if recorded else None
         hidden, states = _run(self.model, embedded, states, mask, hidden_states)
         kept = _kept(hidden, logits_to_keep)
+        logits: Any = _of_likeliest(self.model, kept, likeliest) if likeliest else self.model.log_probabilities(kept)
         if use_cache if use_cache is not None else self.config.use_cache and not self.training:
             past_key_values = past_key_values or FastWeightCache(len(self.model.blocks))
             past_key_values.store(states, embedded.shape[1])
         return CausalLMOutputWithPast(
             loss=None if labels is None else self._loss(hidden, labels, num_items_in_batch),  # type: ignore[arg-type]
-            logits=self.model.log_probabilities(kept),
+            logits=logits,
             past_key_values=past_key_values,
             hidden_states=None if hidden_states is None else tuple(hidden_states),
         )
@@ -100,6 +114,17 @@ class FastWeightForCausalLM(StrictModel, GenerationMixin):
                 "end of a line, or no prompt at all to start from bos_token_id"
             )
         return super().generate(inputs, *args, **kwargs)  # type: ignore[misc]
+
+    @override
+    def _sample(  # type: ignore[override]
+        self, input_ids: Any, logits_processor: Any, stopping_criteria: Any, generation_config: Any, **others: Any
+    ) -> Any:
+        """The loop of transformers; where few likely words decide about the next one, no others are evaluated."""
+        count = deciding_words(logits_processor, generation_config)
+        if count is not None and len(input_ids) <= MOST_ROWS and self.device.type == "cpu":
+            others["likeliest"] = count
+        given = (logits_processor, stopping_criteria, generation_config)
+        return super()._sample(input_ids, *given, **others)  # type: ignore[misc]
 
     @override
     def resize_token_embeddings(
@@ -139,6 +164,29 @@ def _run(
             hook.remove()
     record.append(hidden)
     return hidden, states
+
+
+def deciding_words(processors: Iterable[Any], generation: Any) -> int | None:
+    """How many of the likeliest words decide about the next one in transformers' loop; None if all of them do."""
+    if generation.return_dict_in_generate and (generation.output_logits or generation.output_scores):
+        return None
+    removed, kept = 0, None if generation.do_sample else 1
+    for processor in processors:
+        if type(processor) in (MinLengthLogitsProcessor, MinNewTokensLengthLogitsProcessor):
+            removed += processor.eos_token_id.numel()
+        elif type(processor) is TopKLogitsWarper:
+            kept = processor.top_k if kept is None else min(kept, processor.top_k)
+        elif type(processor) is not TemperatureLogitsWarper and (
+            kept is None or type(processor) is not TopPLogitsWarper
+        ):
+            return None
+    return None if kept is None else removed + kept
+
+
+def _of_likeliest(model: LanguageModel, hidden: Tensor, count: int) -> Tensor:
+    """log p as `log_probabilities` gives it, of words that are not among the likeliest perhaps -∞."""
+    rows = [model.scores(row).of_likeliest(count) for row in hidden.flatten(0, 1)]
+    return torch.stack(rows).view(*hidden.shape[:-1], -1)
 
 
 def _kept(hidden: Tensor, logits_to_keep: int | Tensor) -> Tensor:

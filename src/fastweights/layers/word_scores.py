@@ -1,5 +1,6 @@
 """log p of words whose clusters are evaluated only when somebody has to know them."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -64,6 +65,17 @@ class WordScores:
         parts = [(0, self.frequent), *((self.bounds[number], self._known[number]) for number in sorted(self._known))]
         words = [torch.arange(first, first + len(scores)) for first, scores in parts]
         return torch.cat([scores for _, scores in parts]), torch.cat(words)
+
+    def of_likeliest(self, count: int) -> Scores:
+        """log p of every word, or -∞ for words that are not among the `count` likeliest (all equal ones count)."""
+        while True:
+            known, words = self.known()
+            least = float(known.topk(count).values[-1]) if len(known) >= count else -math.inf
+            if not self.evaluate(above=math.nextafter(least, -math.inf)):
+                break
+        scores = known.new_full((self.bounds[-1],), -math.inf)
+        scores[words] = known
+        return scores
 
     def likeliest(self) -> int:
         """argmax p(w), the first of several."""
