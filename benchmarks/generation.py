@@ -22,6 +22,8 @@ SHORT = 10_000
 """Softmax attention keeps every word: further back it is not measured."""
 PEER_CONTEXT = 1000
 GPT2, OWN = "GPT-2 by transformers' generate", "delta, DPFP-1, by transformers' generate"
+FLOOR = "constant logits by transformers' generate"
+"""A model that computes nothing: what transformers' loop takes by itself."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +52,7 @@ class GenerationMeasurement:
                 memory[f"{name} after {context}"] = sum(map(bytes_of, states))
         missing = missing_transformers()
         if missing is None:
-            for name, load in ((OWN, own), (GPT2, gpt2)):
+            for name, load in ((OWN, own), (GPT2, gpt2), (FLOOR, constant)):
                 calls[f"{name} after {PEER_CONTEXT}"] = generate(load())
                 memory[f"{name} after {PEER_CONTEXT}"] = 0
         times, yardstick = race_with_yardstick(calls, self.seconds)
@@ -120,6 +122,19 @@ def gpt2() -> Any:
     )
     torch.manual_seed(0)
     return GPT2LMHeadModel(config).eval()
+
+
+def constant() -> Any:
+    """The GPT-2 with the same logits for every text, whatever it has read."""
+    from transformers.modeling_outputs import CausalLMOutputWithPast
+
+    model, logits = gpt2(), torch.randn(1, 1, VOCABULARY)
+
+    def forward(input_ids: Tensor, past_key_values: Any = None, **others: Any) -> Any:
+        return CausalLMOutputWithPast(logits=logits, past_key_values=past_key_values)  # type: ignore[arg-type]
+
+    model.forward = forward
+    return model
 
 
 def generate(model: Any) -> Callable[[], Times]:

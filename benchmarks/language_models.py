@@ -25,13 +25,19 @@ TOKENS = 4096
 MODELS = {"softmax": "cpu-transformer", "delta, ELU+1": "cpu-linear-delta", "delta, DPFP-1": "cpu-dpfp-delta"}
 PEER = "delta, DPFP-1, transformers' rule"
 BOUND = "projections alone"
+LOW = ", bfloat16"
+LOW_PRECISION = tuple(f"{name}{LOW}" for name in ("delta, ELU+1", "delta, DPFP-1", BOUND))
+"""The same under autocast, where the processor multiplies bfloat16."""
+LOW_TOLERANCE = 2**-8
+"""Of their losses: half a unit in the last place of bfloat16."""
 CHECKED_TOKENS = 48
 """Few enough that no unit of a feed-forward layer is at its kink, where rounding alone decides about a gradient."""
 
 
 def config_of(name: str, backend: str = "auto") -> LanguageModelConfig:
     """The preset's model, without dropout so that losses can be compared."""
-    config = replace(PRESETS[MODELS.get(name, "cpu-dpfp-delta")].task.model, vocabulary_size=VOCABULARY, dropout=0.0)
+    preset = MODELS.get(name.removesuffix(LOW), "cpu-dpfp-delta")
+    config = replace(PRESETS[preset].task.model, vocabulary_size=VOCABULARY, dropout=0.0)
     attention = config.attention
     return replace(config, attention=replace(attention, backend=backend)) if hasattr(attention, "backend") else config
 
@@ -68,8 +74,8 @@ def make(name: str, backend: str = "auto") -> LanguageModel:
     torch.manual_seed(0)
     model = LanguageModel(config_of(name, backend))
     for part in model.modules():
-        if name in REPLACED and type(part) is FastWeightAttention:
-            part.__class__ = REPLACED[name]
+        if name.removesuffix(LOW) in REPLACED and type(part) is FastWeightAttention:
+            part.__class__ = REPLACED[name.removesuffix(LOW)]
     return model
 
 
@@ -82,10 +88,11 @@ def text(batch: int, length: int) -> Tensor:
     return words.view(batch, length + 1)
 
 
-def loss_of(model: LanguageModel, words: Tensor) -> Tensor:
-    """The mean loss of predicting every next word."""
-    hidden, _ = model(words[:, :-1])
-    return model.losses(hidden, words[:, 1:].contiguous()).mean()
+def loss_of(model: LanguageModel, words: Tensor, low: bool = False) -> Tensor:
+    """The mean loss of predicting every next word, in bfloat16 where autocast takes it if `low`."""
+    with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        hidden, _ = model(words[:, :-1])
+        return model.losses(hidden, words[:, 1:].contiguous()).mean()
 
 
 def model_error(name: str) -> float:
@@ -99,17 +106,30 @@ def model_error(name: str) -> float:
     return torch.stack(errors).nan_to_num(nan=torch.inf).max().item()
 
 
-def training_step(model: LanguageModel, words: Tensor) -> Callable[[], None]:
+def low_error(name: str) -> float:
+    """How far the loss under autocast is from that of the same model in float64."""
+    words = text(2, CHECKED_TOKENS)
+    with torch.no_grad():
+        found, expected = loss_of(make(name), words, low=True), loss_of(make(name, "recurrent").double(), words)
+    return abs(float(found / expected) - 1)
+
+
+def training_step(model: LanguageModel, words: Tensor, low: bool = False) -> Callable[[], None]:
     """Forward, backward, clipping and one step of Adam."""
     optimiser = torch.optim.Adam(model.parameters(), lr=1e-4, fused=True)
 
     def step() -> None:
         optimiser.zero_grad()
-        loss_of(model, words).backward()
+        loss_of(model, words, low).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 0.25)
         optimiser.step()
 
     return step
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether the processor has instructions for it; without them autocast is slower than float32."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
 
 
 @dataclass(frozen=True)
@@ -127,19 +147,20 @@ class TrainingMeasurement:
     @property
     def expected_seconds(self) -> float:
         """A guess, for the time left."""
-        return 10 + 6 * self.seconds
+        return 15 + 9 * self.seconds
 
     def run(self) -> Json:
         """Times of the models that agree with their definition."""
         torch.set_num_threads(self.threads)
         reason = COMPETITORS["transformers"].missing()
-        names = [*MODELS, *([PEER] if reason is None else [])]
-        errors = {name: model_error(name) for name in names}
-        agreed = [name for name in names if errors[name] <= 10 * TOLERANCE]
+        names = [*MODELS, *([PEER] if reason is None else []), *(LOW_PRECISION if multiplies_bfloat16() else ())]
+        errors = {name: low_error(name) if name.endswith(LOW) else model_error(name) for name in names}
+        tolerances = {name: LOW_TOLERANCE if name.endswith(LOW) else 10 * TOLERANCE for name in names}
+        agreed = [name for name in names if errors[name] <= tolerances[name]]
         words = text(TOKENS // self.length, self.length)
         calls: dict[str, Callable[[], Times]] = {}
         for name in (*agreed, BOUND):
-            calls[name] = stopwatch("training", training_step(make(name), words))
+            calls[name] = stopwatch("training", training_step(make(name), words, name.endswith(LOW)))
             calls[name]()
         times, yardstick = race_with_yardstick(calls, self.seconds)
         return {

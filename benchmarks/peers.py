@@ -1,10 +1,11 @@
-"""What users would take instead: transformers' gated rule, eager and compiled, and the recurrent networks of torch."""
+"""What users would take instead: transformers' gated rule, eager and compiled, attention and recurrence of torch."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import scaled_dot_product_attention
 
 from benchmarks.competitors import missing_transformers
 from benchmarks.decays import draw, forward, native, train
@@ -13,6 +14,7 @@ from benchmarks.problems import Case, upstream
 from benchmarks.timing import Json, Times
 
 OURS, EAGER, COMPILED = "fastweights native, decay", "transformers' gated rule", "transformers' gated rule, compiled"
+SDPA = "softmax attention (SDPA)"
 
 
 @dataclass(frozen=True)
@@ -48,6 +50,8 @@ class PeerMeasurement:
             from_above = gradient.transpose(1, 2).contiguous()
             enter(EAGER, gated_rule, inputs, from_above)
             enter(COMPILED, torch.compile(gated_rule), inputs, from_above)
+        heads = {name: y.detach().requires_grad_() for name, y in draw(self.case, "per head").items()}
+        enter(SDPA, attention, {name: heads[name] for name in ("queries", "keys", "values")}, gradient)
         for name, network in (("GRU", nn.GRU), ("LSTM", nn.LSTM)):
             enter(
                 f"torch {name}",
@@ -74,6 +78,11 @@ def gated_rule(queries: Tensor, keys: Tensor, values: Tensor, write: Tensor, dec
 
     reads: Tensor = torch_chunk_gated_delta_rule(queries, keys, values, decay, write, use_qk_l2norm_in_kernel=False)[0]
     return reads
+
+
+def attention(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
+    """PyTorch's causal softmax attention over the same heads."""
+    return scaled_dot_product_attention(queries, keys, values, is_causal=True)
 
 
 def recurrent(network: nn.Module) -> Callable[..., Tensor]:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from benchmarks.figure import draw
+from benchmarks.generation import GPT2
 from benchmarks.language_models import BOUND, PEER
 from benchmarks.record import SpeedRecord
 from benchmarks.report import MARKER, details, publish, summary, updated
@@ -90,15 +91,16 @@ def test_decays_are_compared_with_one_per_head() -> None:
 
 
 def test_generation_is_compared_with_the_shortest_context() -> None:
-    seconds = {"softmax after 100": 0.002, "softmax after 10000": 0.009}
+    seconds = {"softmax after 100": 0.002, "softmax after 10000": 0.009, f"{GPT2} after 10000": 0.018}
     measured = {
-        "bytes": dict.fromkeys(seconds, 3072),
+        "bytes": dict.fromkeys(seconds, 3072) | {f"{GPT2} after 10000": 0},
         "times": {name: {"word": {"best": value}} for name, value in seconds.items()},
     }
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"generation": measured})
     assert generation(record).rows == [
-        ("softmax", "100", "2", "100 %", "3"),
-        ("softmax", "10,000", "9", "450 %", "3"),
+        ("softmax", "100", "2", "100 %", "–", "3"),
+        ("softmax", "10,000", "9", "450 %", "2.0 ×", "3"),
+        (GPT2, "10,000", "18", "–", "1.0 ×", "–"),
     ]
 
 
