@@ -1,5 +1,6 @@
 """The task of answering at marked steps: loss, accuracies by group, and what a record keeps of them."""
 
+import math
 from collections.abc import Mapping
 
 import pytest
@@ -67,6 +68,22 @@ def test_the_loss_is_the_mean_over_the_questions_however_they_are_shared() -> No
     assert_close(task.loss(model, task.batch(0, Share()), None)[0], expected)
     shares = [task.loss(model, task.batch(0, Share(part, 2)), None)[0] for part in range(2)]
     assert_close(torch.stack(shares).mean(), expected)
+
+
+def test_smoothed_targets_give_a_share_to_all_classes_alike() -> None:
+    task, model = EchoTask(TRAINING), Echo()
+    task.label_smoothing = 0.3
+    right = -torch.log_softmax(torch.tensor([2.0, 0.0, 0.0]), 0)
+    expected = 0.7 * (4 * right[0] + right[1]) / 5 + 0.3 * right.mean()
+    assert_close(task.loss(model, task.batch(0, Share()), None)[0], expected)
+    # A score that grows for ever gains nothing: the loss has its minimum where p(answer) = 0.7 + 0.3 / 3.
+    best = math.log(0.8 / 0.1)
+    everything_right = (MarkedSteps(torch.zeros(1, 1).long(), torch.zeros(1, 1).long(), torch.zeros(1, 1).long()), 1.0)
+    losses = []
+    for scale in (best - 0.1, best, best + 0.1):
+        model.scale.data.fill_(scale)
+        losses.append(task.loss(model, everything_right, None)[0].item())
+    assert losses[1] < min(losses[0], losses[2])
 
 
 def test_the_first_test_decides() -> None:

@@ -28,11 +28,13 @@ Batch = tuple[MarkedSteps, float]
 
 
 class MarkedStepsTask(Task[Batch]):
-    """L = -1/N Σ log p(answer) over the N questions of a batch.
+    """L = -1/N Σ ((1 - ε) log p(answer) + ε mean_c log p(c)) over the N questions of a batch; ε is `label_smoothing`.
 
     A subclass says what the model is (`model`), what a batch is (`batch_of`), and what is tested (`tests`). The first
     of the tests decides which step is best and when training stops: its loss is the share of wrong answers.
     """
+
+    label_smoothing: float = 0.0
 
     def __init__(self, training: TrainingConfig) -> None:
         self.training = training
@@ -69,7 +71,13 @@ class MarkedStepsTask(Task[Batch]):
         sequences, weight = batch
         device = next(model.parameters()).device
         scores, targets = model(sequences.inputs.to(device)), sequences.targets.to(device)
-        losses = cross_entropy(scores.flatten(0, 1), targets.flatten(), ignore_index=NOTHING, reduction="sum")
+        losses = cross_entropy(
+            scores.flatten(0, 1),
+            targets.flatten(),
+            ignore_index=NOTHING,
+            reduction="sum",
+            label_smoothing=self.label_smoothing,
+        )
         return losses * weight, None
 
     @override

@@ -10,13 +10,15 @@ from fastweights.cli.reproduce import train
 from fastweights.data.text.corpus import Corpus
 from fastweights.experiments.families import codec, shown_module
 from fastweights.experiments.language_models import table2, table3, table4, table5
+from fastweights.experiments.language_models.claims import judge_carried
 from fastweights.experiments.language_models.config import LanguageModellingConfig
-from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity
+from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity, perplexities
 from fastweights.experiments.language_models.presets import PRESETS, for_corpus, for_text
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.paper import paper_report
 from fastweights.experiments.records import load
 from fastweights.runs.record import Record
+from fastweights.training.run import Run
 
 TABLES = {"table2": table2.TABLE, "table3": table3.TABLE, "table4": table4.TABLE, "table5": table5.TABLE}
 
@@ -40,16 +42,20 @@ def test_tables_are_trained_and_shown(text: Path, tmp_path: Path) -> None:
     results = tmp_path / "results"
     train(("table4", "table3"), ReproduceOptions(data=str(text), device="cpu"), results)
     records = load(results)
-    assert len(records) == 14
+    assert len(records) == 17
     contexts = {record.result["valid"]["context"] for record in records.values()}
     assert contexts == {"memory carried over the whole text, segments of 8", "sliding window of 8, stride 3"}
     ours, theirs, _ = shown_module("table4").tables(records)
-    assert ours.columns == ("model", "update rule", "valid, ours, cpu", "test, ours, cpu")
-    assert theirs.columns == ("model", "update rule", "valid, paper, medium", "test, paper, medium")
-    assert theirs.rows[2] == ("Transformer-XL", "–", "24.6", "25.5")
-    assert all(float(cell) > 1 for row in ours.rows for cell in row[-2:])
+    assert ours.columns[2:6] == tuple(
+        f"{text}, ours, cpu{form}" for form in ("", ", truncated") for text in ("valid", "test")
+    )
+    assert theirs.columns[2:4] == ("valid, paper, medium", "test, paper, medium")
+    assert theirs.rows[1] == ("Linear", "delta", "27.8", "29.4", "28.1", "31.1")
+    assert theirs.rows[2] == ("Transformer-XL", "–", "24.6", "25.5", "–", "–")
+    assert all(float(cell) > 1 for row in ours.rows for cell in row[2:4])
+    assert all(float(cell) > 1 for row in ours.rows[1:-1] for cell in row[4:6])
     html = paper_report(records).html()
-    assert "14 records of language models" in html
+    assert "17 records of language models" in html
     assert "4 of 4" in html
 
 
@@ -78,20 +84,52 @@ def test_perplexities_of_two_texts_never_share_a_table() -> None:
     table, paper = TABLES["table4"].on_wikitext2(ours), TABLES["table4"].on_wikitext103(ours)
     assert (table.name, paper.name) == ("table4", "table4-wikitext-103")
     assert table.caption == "Perplexity per word on WikiText-2, `<eos>` included."
-    assert table.rows[:2] == (("Linear", "sum", "250.0", "infinite"), ("Linear", "delta", "–", "–"))
-    assert paper.rows[:2] == (("Linear", "sum", "> 1600", "> 1600"), ("Linear", "delta", "27.8", "29.4"))
+    assert table.rows[:2] == (("Linear", "sum", "250.0", "infinite", *"––"), ("Linear", "delta", *"––––"))
+    assert [row[:4] for row in paper.rows[:2]] == [
+        ("Linear", "sum", "> 1600", "> 1600"),
+        ("Linear", "delta", "27.8", "29.4"),
+    ]
     assert TABLES["table4"].on_wikitext2(Perplexities()).markdown() == "(no runs yet)"
     large = Perplexities(
         {"medium": {"linear-delta-nopos-carried": Perplexity.of_losses(math.log(28.0), math.log(29.0))}}
     )
     own = TABLES["table4"].on_wikitext103(large)
     assert own.columns[-4:] == (
-        "valid, paper, medium",
-        "test, paper, medium",
         "valid, ours, medium",
         "test, ours, medium",
+        "valid, ours, medium, truncated",
+        "test, ours, medium, truncated",
     )
-    assert own.rows[1] == ("Linear", "delta", "27.8", "29.4", "28.0", "29.0")
+    assert own.rows[1] == ("Linear", "delta", "27.8", "29.4", "28.1", "31.1", "28.0", "29.0", "–", "–")
+
+
+def measured(model: str, valid: float, test: float, reach: dict[str, float] | None = None) -> dict[Run, Record]:
+    """A record of a model for CPUs with these perplexities, and those of memories that are emptied."""
+    result: dict[str, Any] = {"best_loss": 5.0, "last_loss": 5.0, "steps": 1}
+    result |= {
+        text: {"loss": math.log(x), "tokens": 900, "context": ""} for text, x in (("valid", valid), ("test", test))
+    }
+    if reach is not None:
+        result["reach"] = {words: math.log(x) for words, x in reach.items()}
+    return {for_text(PRESETS[f"cpu-{model}"], 33_278, "some text"): Record({}, result, {}, {})}
+
+
+def test_a_carried_memory_is_judged_beside_its_own_truncated_form() -> None:
+    assert table4.TRUNCATED["linear-delta-centred-nopos-carried-resets"] == "linear-delta-centred-nopos"
+    assert "transformer-xl" not in table4.TRUNCATED
+    gated, plain = "linear-gated-centred-nopos-carried", "linear-delta-nopos-carried"
+    records = measured(gated, 180, 170, {"256": 200, "512": 190}) | measured("linear-gated-centred-nopos", 181, 171)
+    records |= measured(plain, 240, 210, {"256": 241, "512": 239}) | measured("linear-delta-nopos", 200, 211)
+    rows = dict(zip(table4.MODELS.values(), table4.tables(records)[0].rows, strict=True))
+    assert rows[gated][2:] == ("180.0", "170.0", "181.0", "171.0", "valid and test", "never")
+    assert rows[plain][2:] == ("240.0", "210.0", "200.0", "211.0", "test", "after 512 words")
+    assert rows["transformer-xl"][2:] == tuple("––––––")
+    finding = judge_carried(perplexities(records))
+    assert finding.verdict == "holds"
+    assert f"cpu: {gated} 180.0 and 170.0 against 181.0 and 171.0 truncated" in finding.evidence
+    records |= measured(gated, 180, 172)
+    assert judge_carried(perplexities(records)).verdict == "does not hold"
+    assert judge_carried(Perplexities()).verdict == "not run yet"
 
 
 def test_a_run_of_ones_own_is_not_taken_for_one_of_the_table() -> None:

@@ -68,6 +68,7 @@ def test_any_field_can_be_changed() -> None:
         ("times=[]", "times: expected different multiples"),
         ("times=[4,4]", "times: expected different multiples"),
         ("test_rows=0", "test_rows: expected at least 1"),
+        ("label_smoothing=1.0", "label_smoothing: expected a share from 0 to below 1"),
         ("problem.lenght=3", "unknown field 'lenght'"),
     ],
 )

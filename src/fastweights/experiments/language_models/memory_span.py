@@ -63,6 +63,6 @@ def span_figure(spans: Mapping[str, MemorySpan]) -> Drawing:
         draw(9.2, 4.0, fill),
         "Models trained with carried memory, measured with memories that are emptied after so many words (WikiText-2, "
         "the size for CPUs). To the right the memory holds on longer.",
-        "Perplexity against the number of words that a memory is carried over, for the sum rule, the delta rule and "
-        "Transformer-XL.",
+        "Perplexity against the number of words that a memory is carried over, for the sum rule, delta rules with and "
+        "without centring, decay and resets, and Transformer-XL.",
     )

@@ -1,7 +1,7 @@
 """What Tables 2-5 have in common: models by name, their runs, and their perplexities, apart from the paper's."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from fastweights.data.text.corpus import PUBLIC, open_corpus
 from fastweights.experiments import split_preset
@@ -51,11 +51,14 @@ class PaperTable:
     models: dict[tuple[str, ...], str]
     """The cells that tell a model from the others, and its preset without the size."""
     sizes: tuple[str, ...]
+    truncated: Mapping[str, str] = field(default_factory=dict)
+    """Of models whose memory is carried, the same one with truncated context: shown in columns beside it."""
 
     def presets(self, scale: str = "cpu", size: str = "cpu") -> list[str]:
-        """The runs to train: every model at a size for CPUs, or at each of the paper's."""
+        """The runs to train: every model at a size for CPUs, or at each of the paper's; then their truncated forms."""
         sizes = (size,) if scale == "cpu" else self.sizes
-        return [f"{size}-{model}" for size in sizes for model in self.models.values()]
+        models = dict.fromkeys([*self.models.values(), *self.truncated.values()])
+        return [f"{size}-{model}" for size in sizes for model in models]
 
     def runs(self, options: ReproduceOptions) -> list[Run]:
         """The runs of the table on its text; another text is refused before any training."""
@@ -93,7 +96,8 @@ class PaperTable:
         columns += [(f"ours, {size}", ours, size) for size in self.sizes if self._has(ours, size)]
         table = self._table(f"{self.name}-wikitext-103", "WikiText-103", columns, PAPER)
         # Models that the paper does not have are left out until they are trained at its sizes.
-        return replace(table, rows=tuple(row for row in table.rows if set(row[len(self.columns) :]) != {"–"}))
+        known = [any(source.get(size, model) for _, source, size in columns) for model in self.models.values()]
+        return replace(table, rows=tuple(row for row, is_known in zip(table.rows, known, strict=True) if is_known))
 
     def _has(self, perplexities: Perplexities, size: str) -> bool:
         return any(perplexities.get(size, model) for model in self.models.values())
@@ -102,13 +106,20 @@ class PaperTable:
         self, name: str, text: str, columns: Sequence[tuple[str, Perplexities, str]], needed: Perplexities
     ) -> Table:
         """A pair of columns for each source and size; no rows unless there is something to show."""
-        heads = [f"{side}, {whose}" for whose, _, _ in columns for side in ("valid", "test")]
+        heads = [
+            f"{side}, {whose}{form}"
+            for whose, _, _ in columns
+            for form in ("", ", truncated")[: 2 if self.truncated else 1]
+            for side in ("valid", "test")
+        ]
         rows = []
         for labels, model in self.models.items():
             cells: list[str] = list(labels)
+            forms = [model, self.truncated.get(model, "")][: 2 if self.truncated else 1]
             for _, source, size in columns:
-                found = source.get(size, model)
-                cells += ("–", "–") if found is None else found.cells()
+                for form in forms:
+                    found = source.get(size, form)
+                    cells += ("–", "–") if found is None else found.cells()
             rows.append(tuple(cells))
         shown = any(self._has(needed, size) for _, _, size in columns)
         caption = f"Perplexity per word on {text}, `<eos>` included."

@@ -23,6 +23,9 @@ class RecallConfig(TaskConfig):
     times: tuple[int, ...] = (1, 4)
     """Lengths of the tests as multiples of the training's; the first one decides which step is best."""
     test_rows: int = 64
+    label_smoothing: float = 0.0
+    """What a target gives to all classes alike. Once all answers are right, the loss still asks for the same scores
+    at every step: a state has to be kept, not only to be on the right side."""
 
     threads: ClassVar[int | None] = 1
     keeps_model: ClassVar[bool] = False
@@ -32,6 +35,8 @@ class RecallConfig(TaskConfig):
             raise ValueError(f"times: expected different multiples of at least 1, got {self.times}")
         if self.test_rows < 1:
             raise ValueError(f"test_rows: expected at least 1 sequence, got {self.test_rows}")
+        if not 0 <= self.label_smoothing < 1:
+            raise ValueError(f"label_smoothing: expected a share from 0 to below 1, got {self.label_smoothing}")
 
     @override
     def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:

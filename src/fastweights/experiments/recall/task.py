@@ -19,7 +19,7 @@ class RecallTask(MarkedStepsTask):
 
     def __init__(self, config: RecallConfig, training: TrainingConfig) -> None:
         super().__init__(training)
-        self.config = config
+        self.config, self.label_smoothing = config, config.label_smoothing
 
     @override
     def model(self) -> SequenceClassifier:
