@@ -105,6 +105,7 @@ ELSEWHERE = {
     "playground/page/app.py": "playground/browser/test_write.py",
     "playground/page/capacity_tab.py": "playground/browser/test_capacity.py",
     "playground/page/events.py": "playground/browser/test_write.py",
+    "playground/page/memory_columns.py": "playground/browser/test_write.py",
     "playground/page/reading_tab.py": "playground/browser/test_models.py",
     "playground/page/translation_tab.py": "playground/browser/test_models.py",
     "playground/page/write_tab.py": "playground/browser/test_write.py",

@@ -32,7 +32,7 @@ def from_bytes(content: bytes) -> Session:
     try:
         plain = json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"the file is not JSON ({type(error).__name__})") from error
+        raise ValueError("the file is not JSON") from error
     if not isinstance(plain, dict) or plain.get("format") != FORMAT:
         raise ValueError(f"the file is not a session of this page: it does not say {FORMAT!r}")
     if missing := {"similarity", "now"} - plain.keys():

@@ -37,6 +37,8 @@ def test_a_text_is_read_and_continued(open_page: Callable[..., Any], address: st
     assert erased == pytest.approx([erasure.share for erasure in reading.erasures[3]], abs=1e-6)
     rank = reading.occupancy[0].ranks[-1][1]
     assert shown_value(page, "#fw-memory-view", "rank-0") == pytest.approx(rank, abs=1e-6)
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.dataset.token") == "4"
     page.click("#fw-go-on")
     page.wait_for_function("document.querySelector('#fw-written textarea').value.length > 5")
 

@@ -119,6 +119,43 @@ def test_a_drawing_by_keyboard(page: Any) -> None:
     assert page.locator("#fw-history").inner_text().count("a drawing") == 1
 
 
+def test_a_drawing_with_the_button_held_down(page: Any) -> None:
+    def over(place: str) -> tuple[float, float]:
+        box = page.get_by_label(place, exact=True).bounding_box()
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    page.click("#fw-clear")
+    page.wait_for_function("document.querySelectorAll('#fw-draw input:checked').length === 0")
+    page.mouse.move(*over("row 2, column 1"))
+    page.mouse.down()
+    page.mouse.move(*over("row 2, column 7"), steps=14)
+    page.mouse.up()
+    page.wait_for_function("document.querySelectorAll('#fw-draw input:checked').length === 7")
+    page.click("#fw-write")
+    expect(page, Session().write(Write("red", (0,) * 7 + (1,) * 7 + (0,) * 35)))
+
+
+def test_arrow_keys_move_over_the_pixels_and_tab_leaves_them(page: Any) -> None:
+    page.get_by_label("row 1, column 1", exact=True).focus()
+    for key in ("ArrowRight", "ArrowDown", "ArrowDown", "ArrowLeft", "ArrowLeft"):
+        page.keyboard.press(key)
+    assert page.evaluate("document.activeElement.closest('label').innerText.trim()") == "row 3, column 1"
+    page.keyboard.press("Tab")
+    assert page.evaluate("document.activeElement.id") == "fw-clear"
+
+
+def test_the_ends_of_the_history_have_no_further_step(page: Any) -> None:
+    back, forward = page.locator("#fw-back"), page.locator("#fw-forward")
+    assert back.is_disabled()
+    assert forward.is_disabled()
+    write(page, Session(), "red", "fish")
+    page.wait_for_function("!document.querySelector('#fw-back').disabled")
+    assert forward.is_disabled()
+    back.click()
+    page.wait_for_function("!document.querySelector('#fw-forward').disabled")
+    assert back.is_disabled()
+
+
 def test_a_file_restores_everything(page: Any, tmp_path: Path) -> None:
     write(page, write(page, Session(), "green", "7"), "blue", "sun")
     slide(page, "#fw-similarity", 0.25)
@@ -154,6 +191,8 @@ def test_a_broken_upload_is_one_line_and_changes_nothing(
     (tmp_path / "broken.json").write_bytes(content)
     page.set_input_files("input[type=file]", tmp_path / "broken.json")
     page.wait_for_selector(f"text={message}")
+    box = page.locator(".fw-problem").bounding_box()
+    assert 0 <= box["y"] < page.evaluate("innerHeight")  # seen from wherever the page is scrolled to
     expect(page, session)
 
 

@@ -13,7 +13,7 @@ def test_losses_pictures_and_the_bound() -> None:
         assert f'data-name="loss" data-value="{hold(choice, 9, 1.0).loss!r}"' in html
     assert "rank bound, d_dot = 8" in html
     assert html.count("<polyline") == 3
-    assert html.count("<img") == 18
+    assert html.count("<img") == 27  # what was written, and what each memory retrieves
 
 
 def test_what_cannot_be_says_why() -> None:

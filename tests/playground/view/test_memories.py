@@ -11,9 +11,13 @@ from fastweights.playground.keys import COLOURS
 from fastweights.playground.outcome import outcome
 from fastweights.playground.pictures import named
 from fastweights.playground.session import Session, Write
-from fastweights.playground.view.memories import history_view, memories_view
+from fastweights.playground.view.memories import history_view, memory_views, save_link
 
 SESSION = Session(similarity=0.2).write(Write("red", named("heart"))).write(Write("red", named("fish"), 0.5, 0.9))
+
+
+def memories_view(session: Session, read: str) -> str:
+    return "".join(memory_views(session, read))
 
 
 def values(html: str, name: str) -> list[float]:
@@ -37,6 +41,15 @@ def test_every_picture_has_words() -> None:
     assert "nothing was written under it" in html
 
 
+def test_places_without_a_memory_are_empty() -> None:
+    assert [bool(html) for html in memory_views(SESSION, "red")] == [True, True, False, False]
+
+
+def test_a_drawing_is_called_one() -> None:
+    drawing = Session().write(Write("red", (1, *named("heart")[1:])))
+    assert "Error against the drawing that was written last" in memories_view(drawing, "red")
+
+
 def test_a_memory_that_cannot_be_says_why_beside_the_others() -> None:
     html = memories_view(Session((MemoryChoice("sum", "tanh", "attention"), MemoryChoice())), "red")
     assert "can be negative" in html
@@ -46,7 +59,7 @@ def test_a_memory_that_cannot_be_says_why_beside_the_others() -> None:
 def test_the_history_marks_where_we_are_and_saves_all_of_it() -> None:
     html = history_view(SESSION.back())
     assert html.count("aria-current=step") == html.count("fw-undone") == 1
-    saved = re.search(r'href="data:application/json;base64,([^"]+)"', html)
+    saved = re.search(r'href="data:application/json;base64,([^"]+)"', save_link(SESSION.back()))
     assert saved is not None
     assert session_file.from_bytes(base64.b64decode(saved[1])) == SESSION.back()
     assert "Nothing has been written yet" in history_view(Session())

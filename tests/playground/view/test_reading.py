@@ -23,7 +23,8 @@ def test_tokens_are_buttons_and_their_text_is_escaped() -> None:
     assert html.count("<button") == 3
     assert "<b>" not in html
     assert "&lt;b&gt;" in html
-    assert 'data-token="1" aria-pressed="false" data-value="2.5"' in html
+    assert 'data-token="1" aria-pressed="false" tabindex="-1" data-value="2.5"' in html
+    assert html.count('tabindex="0"') == 1
     assert 'data-name="mean-surprise" data-value="16.25"' in html
 
 

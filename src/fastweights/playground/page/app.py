@@ -11,6 +11,7 @@ os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"
 import gradio as gr
 
 from fastweights.playground import session_file
+from fastweights.playground.keys import COLOURS
 from fastweights.playground.page.capacity_tab import capacity_tab
 from fastweights.playground.page.reading_tab import reading_tab
 from fastweights.playground.page.translation_tab import translation_tab
@@ -19,11 +20,13 @@ from fastweights.playground.port import HOST
 from fastweights.playground.runs import Runs
 
 TITLE = "fastweights: play with a memory"
+KEPT = (600, 600)
+"""Seconds between two looks for files that visitors gave, and the age at which they are deleted; all go at the end."""
 
 
 def build(runs: Runs) -> gr.Blocks:
     """The page with all its tabs."""
-    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True) as page:
+    with gr.Blocks(title=TITLE, analytics_enabled=False, fill_width=True, delete_cache=KEPT) as page:
         gr.Markdown("# Play with a fast-weight memory")
         with gr.Tabs():
             with gr.Tab("Write"):
@@ -51,6 +54,7 @@ def start(page: gr.Blocks, port: int, *, share: bool = False) -> str:
         theme=gr.themes.Default(
             primary_hue="blue", font=["system-ui", "sans-serif"], font_mono=["ui-monospace", "monospace"]
         ),
+        css=key_colours(),
         css_paths=[style],
         footer_links=[],
         ssr_mode=False,
@@ -61,6 +65,14 @@ def start(page: gr.Blocks, port: int, *, share: bool = False) -> str:
         strict_cors=True,
     )
     return public or local
+
+
+def key_colours() -> str:
+    """The dots beside the names of the keys."""
+    return "".join(
+        f":is(#fw-key, #fw-read-key) label:nth-of-type({place}) {{ --fw-dot: {colour}; }}\n"
+        for place, colour in enumerate(COLOURS.values(), start=1)
+    )
 
 
 def wait(page: Any) -> None:

@@ -13,14 +13,27 @@ from fastweights.playground.view.reading import memory_view, token_view, tokens_
 NONE_GIVEN = """No language model was given. Train one, for instance with
 `fastweights train --preset cpu-linear-delta --data TEXT --out runs/mine`, and start the page with
 `fastweights play runs/mine`."""
-CHOOSE = """element.addEventListener('click', event => {
+NOTHING_READ = """<p class="fw-empty">Paste a text and press Read: every token with its surprise, how strongly it was
+written, what it overwrote, and how full the memories become.</p>"""
+CHOOSE = """const tokens = () => [...element.querySelectorAll('[data-token]')];
+const onlyStop = token => tokens().forEach(other => { other.tabIndex = other === token ? 0 : -1; });
+element.addEventListener('click', event => {
   const token = event.target.closest('[data-token]');
   if (!token) return;
-  element.querySelectorAll('[aria-pressed=true]').forEach(other => other.setAttribute('aria-pressed', 'false'));
-  token.setAttribute('aria-pressed', 'true');
+  tokens().forEach(other => other.setAttribute('aria-pressed', String(other === token)));
+  onlyStop(token);
   trigger('click', {place: Number(token.dataset.token)});
+});
+element.addEventListener('keydown', event => {
+  const all = tokens(), place = all.indexOf(event.target);
+  const next = {ArrowLeft: place - 1, ArrowRight: place + 1, Home: 0, End: all.length - 1}[event.key];
+  if (place < 0 || !all[next]) return;
+  event.preventDefault();
+  onlyStop(all[next]);
+  all[next].focus();
 });"""
-"""A token of the text that is clicked, or pressed with the keyboard, becomes an event of the page."""
+"""A token of the text that is clicked, or pressed with the keyboard, becomes an event of the page. All tokens are one
+stop of the Tab key; arrow keys go from one to the next."""
 
 
 def reading_tab(runs: Runs) -> None:
@@ -41,7 +54,7 @@ def reading_tab(runs: Runs) -> None:
             go_on = gr.Button("Write on from there", elem_id="fw-go-on")
             written = gr.Textbox(label="What the model writes on", lines=4, interactive=False, elem_id="fw-written")
         with gr.Column(scale=5, min_width=300):
-            tokens = gr.HTML("<p>Paste a text and press Read.</p>", js_on_load=CHOOSE, elem_id="fw-tokens")
+            tokens = gr.HTML(NOTHING_READ, js_on_load=CHOOSE, elem_id="fw-tokens")
             token = gr.HTML("", elem_id="fw-token")
             memory = gr.HTML("", elem_id="fw-memory-view")
 

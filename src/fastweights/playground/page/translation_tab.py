@@ -7,6 +7,9 @@ from fastweights.playground.runs import Runs
 from fastweights.playground.translating import MOST_BEAMS, MOST_CHARACTERS, translate_sentence
 from fastweights.playground.view.translation import translation_view
 
+NOTHING_TRANSLATED = """<p class="fw-empty">Write a sentence and press Translate: the best translations that the
+search finds, and from which source words every word of the first one takes.</p>"""
+
 
 def translation_tab(runs: Runs) -> None:
     """Build the tab inside the page that is being built."""
@@ -22,7 +25,7 @@ def translation_tab(runs: Runs) -> None:
             beams = gr.Slider(1, MOST_BEAMS, 4, step=1, label="Beams", elem_id="fw-beams")
             go = gr.Button("Translate", variant="primary", elem_id="fw-translate")
         with gr.Column(scale=5, min_width=300):
-            view = gr.HTML("<p>Write a sentence and press Translate.</p>", elem_id="fw-translation")
+            view = gr.HTML(NOTHING_TRANSLATED, elem_id="fw-translation")
 
     def translate(name: str, given: str, count: float) -> str:
         return translation_view(translate_sentence(*runs.translator(name), given, int(count)))

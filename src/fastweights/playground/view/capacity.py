@@ -1,19 +1,21 @@
 """The tab about capacity: losses by the number of associations with the rank bound, and pictures that fade."""
 
 from html import escape
+from itertools import cycle
 
-from fastweights.playground.capacity import SHOWN, bound, curve, feature_dim, hold
+from fastweights.playground.capacity import SHOWN, bound, curve, feature_dim, hold, stored_pictures
 from fastweights.playground.choices import MemoryChoice
 from fastweights.playground.pictures import NAMED
 from fastweights.playground.view.charts import LINES, Line, lines
-from fastweights.playground.view.images import picture_image
+from fastweights.playground.view.images import picture_image, picture_legend
 from fastweights.playground.view.text import number, problem, share
 
 
 def capacity_view(choices: tuple[MemoryChoice, ...], count: int, strength: float) -> str:
     """Memories with the same keys and pictures; the rank bound is that of the first one's map."""
     try:
-        return _chart(choices, count, strength) + "".join(_memory(n, c, count, strength) for n, c in enumerate(choices))
+        memories = "".join(_memory(place, choice, count, strength) for place, choice in enumerate(choices))
+        return f'{_chart(choices, count, strength)}<div class="fw-cards">{_written(count)}{memories}</div>'
     except ValueError as error:
         return problem(str(error))
 
@@ -31,22 +33,39 @@ def _chart(choices: tuple[MemoryChoice, ...], count: int, strength: float) -> st
         "associations S",
         "loss ½|v − v̂|²",
         "Retrieval loss by the number of associations, with the rank bound",
-        top=0.75,
+        top=0.8,
         marks=marks,
     )
 
 
-def _memory(place: int, choice: MemoryChoice, count: int, strength: float) -> str:
-    held, names = hold(choice, count, strength), list(NAMED)
+def _written(count: int) -> str:
+    """The pictures as they should be."""
     cells = "".join(
-        f"<figure>{picture_image(picture, names[n % len(names)])}"
-        f"<figcaption>{share(error, f'error-{n}')} off</figcaption></figure>"
-        for n, (picture, error) in enumerate(zip(held.pictures, held.errors, strict=True))
+        f"<figure>{picture_image(picture, name)}<figcaption>{name}</figcaption></figure>"
+        for name, picture in zip(_names(count), stored_pictures(min(count, SHOWN)), strict=True)
     )
-    rest = f", the first {SHOWN} of them shown" if count > SHOWN else ""
+    first = f", the first {SHOWN} of them" if count > SHOWN else ""
+    return (
+        f'<section class="fw-memory"><h3>What was written</h3><p>{count} pictures, each under a random key{first}</p>'
+        f'<div class="fw-keys fw-many">{cells}</div>{picture_legend()}</section>'
+    )
+
+
+def _memory(place: int, choice: MemoryChoice, count: int, strength: float) -> str:
+    held = hold(choice, count, strength)
+    cells = "".join(
+        f"<figure>{picture_image(picture, f'retrieved where {name} was written')}"
+        f"<figcaption>{share(error, f'error-{n}')}</figcaption></figure>"
+        for n, (name, picture, error) in enumerate(zip(_names(count), held.pictures, held.errors, strict=True))
+    )
     return (
         f'<section class="fw-memory" data-memory="{place}"><h3>{escape(choice.name)}</h3>'
-        f"<p>{count} pictures under random keys{rest}; {feature_dim(choice)} features; "
+        f"<p>What the keys retrieve, with the error |v̂ − v| / |v|; {feature_dim(choice)} features, "
         f"loss {number(held.loss, 'loss')}</p>"
         f'<div class="fw-keys fw-many">{cells}</div></section>'
     )
+
+
+def _names(count: int) -> list[str]:
+    """Of the pictures that are shown."""
+    return [name for name, _ in zip(cycle(NAMED), range(min(count, SHOWN)), strict=False)]

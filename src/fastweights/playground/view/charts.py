@@ -1,12 +1,14 @@
 """Small charts as SVG inside a page, in the colours of its text, so that they follow light and dark."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from html import escape
 
 WIDTH, HEIGHT = 480, 220
-LEFT, RIGHT, TOP, BOTTOM = 62, 12, 14, 38
+LEFT, RIGHT, TOP, BOTTOM = 66, 12, 14, 42
+MARK = 17
+"""Height of a mark's label, above the lines."""
 LINES = ("", "7 4", "2 3", "9 3 2 3")
 """Dashes, so that lines are told apart without colour."""
 
@@ -45,50 +47,76 @@ def lines(
     top: float | None = None,
     marks: Sequence[tuple[float, str]] = (),
 ) -> str:
-    """A chart of lines from zero; `marks` are upright lines with a label."""
+    """A chart of lines from zero; `marks` are upright lines with a label. A line above `top` leaves the chart."""
     points = [point for line in drawn for point in line.points if math.isfinite(point[1])]
     most_x = max([x for x, _ in points] + [x for x, _ in marks] + [1.0])
     most_y = max([y for _, y in points] + [1e-9]) * 1.05 if top is None else top
+    above = TOP + MARK * len(marks)
 
     def place(x: float, y: float) -> tuple[float, float]:
-        inside = min(max(y, 0.0), most_y)
-        return LEFT + (WIDTH - LEFT - RIGHT) * x / most_x, HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * inside / most_y
+        return LEFT + (WIDTH - LEFT - RIGHT) * x / most_x, above + (HEIGHT - TOP - BOTTOM) * (1 - y / most_y)
 
-    parts = [_frame(place, most_x, most_y, x_label, y_label)]
-    for x, label in marks:
+    height = HEIGHT + above - TOP
+    parts = [_frame(place, ticks(most_x), ticks(most_y)), _names(x_label, y_label, above, height)]
+    for row, (x, label) in enumerate(marks):
         at, _ = place(x, 0)
-        anchor = "end" if at > WIDTH * 0.7 else "start"
-        parts.append(f'<line class="fw-mark" x1="{at:.1f}" x2="{at:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}"/>')
-        shift = -4 if anchor == "end" else 4
-        parts.append(f'<text x="{at + shift:.1f}" y="{TOP + 9}" text-anchor="{anchor}">{escape(label)}</text>')
-    for line in drawn:
-        corners = " ".join("{:.1f},{:.1f}".format(*place(x, y)) for x, y in line.points if math.isfinite(y))
-        parts.append(f'<polyline class="{line.colour}" stroke-dasharray="{line.dashes}" points="{corners}"/>')
-    legend = "".join(
+        y = TOP + MARK * row
+        parts.append(f'<line class="fw-mark" x1="{at:.1f}" x2="{at:.1f}" y1="{y}" y2="{height - BOTTOM}"/>')
+        anchor, shift = ("end", -5) if at > WIDTH * 0.7 else ("start", 5)
+        parts.append(f'<text x="{at + shift:.1f}" y="{y + 9}" text-anchor="{anchor}">{escape(label)}</text>')
+    # An <svg> inside an <svg> shows nothing beyond its edges; three units more keep lines at zero whole.
+    wide, high = WIDTH - LEFT - RIGHT + 3, HEIGHT - TOP - BOTTOM + 3
+    box = f'x="{LEFT}" y="{above}" width="{wide}" height="{high}" viewBox="{LEFT} {above} {wide} {high}"'
+    parts.append(f"<svg {box}>")
+    parts += [_line(place, line) for line in drawn]
+    return (
+        f'<figure class="fw-chart"><svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(description)}">'
+        f"{''.join(parts)}</svg></svg>{_legend(drawn)}</figure>"
+    )
+
+
+def ticks(most: float) -> list[float]:
+    """Round numbers from zero up to at most `most`, three to six of them."""
+    power = 10.0 ** math.floor(math.log10(most))
+    step = next(step for step in (0.25 * power, 0.5 * power, power, 2 * power, 2.5 * power) if most / step < 5.5)
+    return [step * count for count in range(math.floor(most / step + 1e-9) + 1)]
+
+
+Place = Callable[[float, float], tuple[float, float]]
+"""From numbers to a place in the chart."""
+
+
+def _line(place: Place, line: Line) -> str:
+    corners = " ".join("{:.1f},{:.1f}".format(*place(x, y)) for x, y in line.points if math.isfinite(y))
+    return f'<polyline class="{line.colour}" stroke-dasharray="{line.dashes}" points="{corners}"/>'
+
+
+def _legend(drawn: Sequence[Line]) -> str:
+    entries = "".join(
         f'<li><svg viewBox="0 0 30 8" aria-hidden="true"><line class="{line.colour}" stroke-dasharray="{line.dashes}" '
         f'x1="0" x2="30" y1="4" y2="4"/></svg>{escape(line.label)}</li>'
         for line in drawn
     )
-    return (
-        f'<figure class="fw-chart"><svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(description)}">'
-        f'{"".join(parts)}</svg><ul class="fw-legend">{legend}</ul></figure>'
-    )
+    return f'<ul class="fw-legend">{entries}</ul>'
 
 
-def _frame(place, most_x: float, most_y: float, x_label: str, y_label: str) -> str:  # type: ignore[no-untyped-def]
-    """Axes with three ticks each."""
+def _frame(place: Place, across: Sequence[float], up: Sequence[float]) -> str:
+    """A line for every number on the left, and the numbers of both axes."""
     parts = []
-    for share in (0.0, 0.5, 1.0):
-        x, y = most_x * share, most_y * share
-        across, _ = place(x, 0)
-        _, up = place(0, y)
-        parts.append(f'<line class="fw-grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{up:.1f}" y2="{up:.1f}"/>')
-        parts.append(f'<text x="{LEFT - 6}" y="{up + 4:.1f}" text-anchor="end">{y:.3g}</text>')
-        parts.append(f'<text x="{across:.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{x:.3g}</text>')
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(f'<text x="{middle}" y="{HEIGHT - 6}" text-anchor="middle">{escape(x_label)}</text>')
-    parts.append(
-        f'<text transform="translate(15 {(TOP + HEIGHT - BOTTOM) / 2}) rotate(-90)" text-anchor="middle">'
+    for number in up:
+        _, y = place(0, number)
+        parts.append(f'<line class="fw-grid" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
+        parts.append(f'<text x="{LEFT - 8}" y="{y + 4.5:.1f}" text-anchor="end">{number:.6g}</text>')
+    for number in across:
+        x, y = place(number, 0)
+        parts.append(f'<text x="{x:.1f}" y="{y + 17:.1f}" text-anchor="middle">{number:.6g}</text>')
+    return "".join(parts)
+
+
+def _names(x_label: str, y_label: str, above: int, height: int) -> str:
+    """What the axes are."""
+    return (
+        f'<text x="{(LEFT + WIDTH - RIGHT) / 2}" y="{height - 6}" text-anchor="middle">{escape(x_label)}</text>'
+        f'<text transform="translate(15 {(above + height - BOTTOM) / 2}) rotate(-90)" text-anchor="middle">'
         f"{escape(y_label)}</text>"
     )
-    return "".join(parts)

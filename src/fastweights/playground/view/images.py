@@ -4,11 +4,17 @@ import base64
 import io
 from html import escape
 
-from matplotlib.colors import Colormap
+from matplotlib.colors import Colormap, LinearSegmentedColormap
 from matplotlib.image import imsave
 from torch import Tensor
 
-from fastweights.experiments.demo.memory import CHANGE, INK, SIDE
+from fastweights.experiments.demo.memory import BLUE, CHANGE, ORANGE, PURPLE, SIDE
+
+GREY = "#787878"
+PICTURE = LinearSegmentedColormap.from_list(
+    "picture", [(0.0, GREY), (1 / 3, "#ffffff"), (2 / 3, BLUE), (5 / 6, PURPLE), (1.0, ORANGE)]
+)
+"""From -1 to 2: less than nothing is grey, nothing white, ink blue, ink on top of ink orange."""
 
 
 def image(numbers: Tensor, colours: Colormap, low: float, high: float, description: str, kind: str = "") -> str:
@@ -20,8 +26,15 @@ def image(numbers: Tensor, colours: Colormap, low: float, high: float, descripti
 
 
 def picture_image(pixels: Tensor, description: str) -> str:
-    """A picture of the values: white is nothing, blue is ink, orange is ink twice."""
-    return image(pixels.reshape(SIDE, SIDE), INK, 0, 2, description, "fw-picture")
+    """A picture of the values, from -1 to 2."""
+    return image(pixels.reshape(SIDE, SIDE), PICTURE, -1, 2, description, "fw-picture")
+
+
+def picture_legend() -> str:
+    """What the colours of a picture mean."""
+    shades = ((GREY, "−1"), ("#ffffff", "0"), (BLUE, "1, ink"), (ORANGE, "2, ink twice"))
+    cells = "".join(f'<li><span style="background:{colour}"></span>{name}</li>' for colour, name in shades)
+    return f'<ul class="fw-shades" aria-label="Colours of the pictures"><li>Colours:</li>{cells}</ul>'
 
 
 def matrix_image(numbers: Tensor, description: str) -> str:

@@ -29,6 +29,12 @@ def dot(colour: str) -> str:
     return f'<span class="fw-dot" style="background:{COLOURS[colour]}" aria-hidden="true"></span>'
 
 
+def scrolling(title: str, table: str, kind: str = "") -> str:
+    """A table that scrolls inside its own frame where it is wider than the page; `title` is already escaped."""
+    frame = f'class="fw-scroll {kind}" tabindex="0" role="region" aria-label="{title}"'
+    return f"<div {frame}><table>{table}</table></div>"
+
+
 def problem(message: str) -> str:
     """What cannot be shown, and why."""
     return f'<p class="fw-problem" role="alert">{escape(message)}</p>'

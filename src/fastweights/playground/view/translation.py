@@ -3,7 +3,7 @@
 from html import escape
 
 from fastweights.playground.translating import SourceReads, Translated
-from fastweights.playground.view.text import decimals, number
+from fastweights.playground.view.text import decimals, number, scrolling
 
 
 def translation_view(found: Translated) -> str:
@@ -33,8 +33,6 @@ def _table(found: Translated, place: int, reads: SourceReads) -> str:
         )
         rows.append(f"<tr><th scope=row>{escape(piece)}</th>{cells}</tr>")
     title = f"{escape(reads.layer)}: what every target word (rows) takes of what every source word wrote (columns)"
-    return (
-        f'<div class="fw-scroll fw-reads" tabindex="0" role="region" aria-label="{title}">'
-        f"<table><caption>{title}</caption>"
-        f"<thead><tr><td></td>{heads}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+    return f"<h4>{title}</h4>" + scrolling(
+        title, f"<thead><tr><td></td>{heads}</tr></thead><tbody>{''.join(rows)}</tbody>", "fw-reads"
     )
