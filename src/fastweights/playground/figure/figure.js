@@ -25,7 +25,7 @@
 
   const inWords = mixture => mixture.map((share, i) => [share, pictures[i]]).filter(([share]) => Math.abs(share) >= 0.005)
     .sort((a, b) => Math.abs(b[0]) - Math.abs(a[0])).slice(0, 3)
-    .map(([share, name]) => `${share.toFixed(2).replace("-", "−")} ${name}`).join(" + ").replaceAll("+ −", "− ") || "nothing";
+    .map(([share, name]) => `${share.toFixed(2).replace("-", "−")} ${name}`).join(" +\u00a0").replaceAll("+\u00a0−", "−\u00a0") || "nothing";
 
   function colour(ink) { // white, blue at 1, orange at 2; what is below zero is grey
     const mix = (a, b, t) => a.map((x, i) => Math.round(x + (b[i] - x) * t));

@@ -8,7 +8,7 @@ from fastweights.playground.choices import MemoryChoice
 from fastweights.playground.pictures import NAMED
 from fastweights.playground.view.charts import LINES, Line, lines
 from fastweights.playground.view.images import picture_image, picture_legend
-from fastweights.playground.view.text import number, problem, share
+from fastweights.playground.view.text import ERROR, number, problem, share
 
 
 def capacity_view(choices: tuple[MemoryChoice, ...], count: int, strength: float) -> str:
@@ -60,7 +60,7 @@ def _memory(place: int, choice: MemoryChoice, count: int, strength: float) -> st
     )
     return (
         f'<section class="fw-memory" data-memory="{place}"><h3>{escape(choice.name)}</h3>'
-        f"<p>What the keys retrieve, with the error |v̂ − v| / |v|; {feature_dim(choice)} features, "
+        f"<p>What the keys retrieve, with the error {ERROR}; {feature_dim(choice)} features, "
         f"loss {number(held.loss, 'loss')}</p>"
         f'<div class="fw-keys fw-many">{cells}</div></section>'
     )

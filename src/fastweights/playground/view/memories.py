@@ -11,7 +11,7 @@ from fastweights.playground.session import MOST_MEMORIES, Session
 from fastweights.playground.session_file import to_bytes
 from fastweights.playground.view.charts import bars
 from fastweights.playground.view.images import matrix_image, picture_image
-from fastweights.playground.view.text import dot, number, problem, share
+from fastweights.playground.view.text import ERROR, dot, number, problem, share
 from fastweights.update_rules import Decay
 
 
@@ -75,7 +75,7 @@ def _keys(session: Session, found: MemoryNow, read: str) -> str:
         chosen = ' class="fw-chosen"' if key == read else ""
         cells.append(f"<figure{chosen}>{picture}<figcaption>{dot(key)}{key}<br>{error}</figcaption></figure>")
     return (
-        '<p class="fw-note">What every key retrieves, with its error |v̂ − v| / |v|</p>'
+        f'<p class="fw-note">What every key retrieves, with its error {ERROR}</p>'
         f'<div class="fw-keys">{"".join(cells)}</div>'
     )
 

@@ -31,7 +31,7 @@ def tokens_view(reading: TextReading, chosen: int) -> str:
     scored = [surprise for surprise in reading.surprises if surprise is not None]
     mean = number(sum(scored) / len(scored), "mean-surprise")
     unknown = reading.symbols.count(UNKNOWN)
-    strange = f" {unknown} of them are unknown to the model ({escape(UNKNOWN)})." if unknown else ""
+    strange = f" Unknown to the model ({escape(UNKNOWN)}): {unknown}." if unknown else ""
     return (
         f'<p class="fw-lead">{len(reading.tokens)} tokens, mean surprise −log p {mean} nats.{strange} Choose a token '
         "to see how strongly it was written and what it overwrote.</p>"

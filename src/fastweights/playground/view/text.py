@@ -5,6 +5,9 @@ from html import escape
 
 from fastweights.playground.keys import COLOURS
 
+ERROR = '<span class="fw-whole">|v̂ − v| / |v|</span>'
+"""The error of what is retrieved, as a formula that no line end breaks."""
+
 
 def number(value: float | None, name: str, digits: int = 4) -> str:
     """A number for readers, with all its digits for programs in `data-value`; a dash where it is not defined."""
