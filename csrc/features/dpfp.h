@@ -9,8 +9,7 @@
 
 #include <initializer_list>
 
-#include "features/unit_length.h"
-#include "simd/small_product.h"
+#include "features/dpfp_short.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 
@@ -29,22 +28,62 @@ class Dpfp {
 
     // At most kTogether rows.
     void forward(Rows<const Real> x, Rows<Real> y, Index count) const {
-        for (Index row = 0; row < count; ++row) rectify(x.row(row), rectified_of(row));
-        for (Index row = 0; row < count; ++row) write_features(rectified_of(row), y.row(row));
+        switch (short_vectors()) {
+            case 1: return forward_short<1>(x, y, count);
+            case 2: return forward_short<2>(x, y, count);
+            case 4: return forward_short<4>(x, y, count);
+        }
+        forward_long(x, y, count);
     }
 
     void backward(Rows<const Real> x, Rows<const Real> grad_y, Rows<Real> grad_x, Index count) const {
-        Real shrunk[kTogether];
-        for (Index row = 0; row < count; ++row) shrunk[row] = rectify(x.row(row), rectified_of(row));
-        for (Index row = 0; row < count; ++row) load_gradients(rectified_of(row), grad_y.row(row), gradients_of(row));
-        for (Index row = 0; row < count; ++row) gather_gradients(rectified_of(row), gradients_of(row));
-        for (Index row = 0; row < count; ++row) write_gradient(x.row(row), gradients_of(row), shrunk[row], grad_x.row(row));
+        switch (short_vectors()) {
+            case 1: return backward_short<1>(x, grad_y, grad_x, count);
+            case 2: return backward_short<2>(x, grad_y, grad_x, count);
+            case 4: return backward_short<4>(x, grad_y, grad_x, count);
+        }
+        backward_long(x, grad_y, grad_x, count);
     }
 
   private:
     Real* const workspace;
     const Index half, width, nu;
     const bool normalised, of_unit_length, centred;
+
+    // Whole vectors of x, if its features can stay in registers; 0 if they cannot, or if Σ f would be rounded otherwise there: the
+    // sums below add products without rounding them first. Of one vector and its negative each lane adds at most one product.
+    Index short_vectors() const {
+        const bool fits = nu == 1 && half % kLanes<Real> == 0 && (half == kLanes<Real> || !normalised);
+        return fits ? half / kLanes<Real> : 0;
+    }
+
+    template <int Half>
+    void forward_short(Rows<const Real> x, Rows<Real> y, Index count) const {
+        const ShortDpfp<Real, Half> map(normalised, of_unit_length, centred);
+        for (Index row = 0; row < count; ++row)
+            if (!map.forward(x.row(row), y.row(row))) forward_long({x.row(row), 0}, {y.row(row), 0}, 1);
+    }
+
+    template <int Half>
+    void backward_short(Rows<const Real> x, Rows<const Real> grad_y, Rows<Real> grad_x, Index count) const {
+        const ShortDpfp<Real, Half> map(normalised, of_unit_length, centred);
+        for (Index row = 0; row < count; ++row)
+            if (!map.backward(x.row(row), grad_y.row(row), grad_x.row(row)))
+                backward_long({x.row(row), 0}, {grad_y.row(row), 0}, {grad_x.row(row), 0}, 1);
+    }
+
+    void forward_long(Rows<const Real> x, Rows<Real> y, Index count) const {
+        for (Index row = 0; row < count; ++row) rectify(x.row(row), rectified_of(row));
+        for (Index row = 0; row < count; ++row) write_features(rectified_of(row), y.row(row));
+    }
+
+    void backward_long(Rows<const Real> x, Rows<const Real> grad_y, Rows<Real> grad_x, Index count) const {
+        Real shrunk[kTogether];
+        for (Index row = 0; row < count; ++row) shrunk[row] = rectify(x.row(row), rectified_of(row));
+        for (Index row = 0; row < count; ++row) load_gradients(rectified_of(row), grad_y.row(row), gradients_of(row));
+        for (Index row = 0; row < count; ++row) gather_gradients(rectified_of(row), gradients_of(row));
+        for (Index row = 0; row < count; ++row) write_gradient(x.row(row), gradients_of(row), shrunk[row], grad_x.row(row));
+    }
 
     static Index row_size(Index input_dim, Index nu) { return round_up(2 * input_dim + 2 * nu + kLanes<Real>, kLanes<Real>); }
 

@@ -10,7 +10,8 @@
 
 #include <cmath>
 
-#include "features/elu.h"
+#include "simd/exponential.h"
+#include "simd/small_product.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 
