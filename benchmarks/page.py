@@ -24,7 +24,7 @@ WATCH = """() => {
   const now = () => performance.now(), times = window.fwTimes;
   document.addEventListener('pointerdown', () => { times.started = now(); }, true);
   document.addEventListener('input', () => { if (now() - times.started > 100) times.started = now(); }, true);
-  const views = '#fw-view, #fw-capacity, #fw-tokens, #fw-token, #fw-memory-view, #fw-translation';
+  const views = '#fw-view .html-container, #fw-capacity, #fw-tokens, #fw-token, #fw-memory-view, #fw-translation';
   const changed = new MutationObserver(all => {
     if (all.some(one => (one.target.closest ?? one.target.parentElement?.closest)?.call(one.target, views)))
       times.changed = now();
