@@ -70,6 +70,6 @@ def differentiate(
     generator = torch.Generator().manual_seed(1)
     outputs = tuple(x for x in outputs if x.requires_grad)
     drawn = [torch.randn(x.shape, generator=generator).to(precision) for x in outputs]
-    directions = [lay_out(x.to(y.dtype), layout) for x, y in zip(drawn, outputs, strict=True)]
+    directions = [lay_out(x.to(y), layout) for x, y in zip(drawn, outputs, strict=True)]
     found = torch.autograd.grad(outputs, list(inputs.values()), directions, materialize_grads=True)
     return dict(zip(inputs, found, strict=True))

@@ -75,19 +75,26 @@ def relative_to_largest(actual: Tensor, expected: Tensor) -> float:
     return difference / scale if scale else difference
 
 
+def outcome(
+    tensors: dict[str, Tensor], backend: str, precision: torch.dtype, dtype: torch.dtype | None = None
+) -> dict[str, Tensor]:
+    """Reads, final weights and all gradients, on the CPU; `dtype` computes with numbers of another precision."""
+    ours = leaves(tensors, dtype)
+    reads, weights = fast_weight_scan(**ours, backend=backend)
+    gradients = differentiate((reads, weights), ours, precision=precision)
+    assert all(gradient.dtype == ours[name].dtype for name, gradient in gradients.items())
+    found = {"reads": reads, "weights": weights} | {f"d {name}": x for name, x in gradients.items()}
+    return {name: x.detach().cpu() for name, x in found.items()}
+
+
 def assert_agrees(scan: Scan, backend: str = "triton", device: str = "cpu") -> None:
     """Reads, weights and all gradients are those of the equation in float64."""
     tensors = inputs_of(scan)
-    plain = leaves(tensors, torch.float64)
-    ours = leaves({name: x.to(device) for name, x in tensors.items()})
-    actual = fast_weight_scan(**ours, backend=backend)
-    expected = fast_weight_scan(**plain, backend="recurrent")
-    assert actual[0].dtype == scan.dtype
-    assert actual[1].dtype == torch.float32
+    actual = outcome({name: x.to(device) for name, x in tensors.items()}, backend, scan.dtype)
+    expected = outcome(tensors, "recurrent", scan.dtype, torch.float64)
+    assert actual["reads"].dtype == scan.dtype
+    assert actual["weights"].dtype == torch.float32
+    errors = {name: relative_to_largest(actual[name], x) for name, x in expected.items()}
     most, most_of_gradients = TOLERANCES[scan.dtype]
-    for x, y, name in zip(actual, expected, ("reads", "weights"), strict=True):
-        assert relative_to_largest(x.cpu(), y) <= most, (scan, name)
-    found, wanted = differentiate(actual, ours), differentiate(expected, plain)
-    for name, gradient in wanted.items():
-        assert found[name].dtype == ours[name].dtype
-        assert relative_to_largest(found[name].cpu(), gradient) <= most_of_gradients, (scan, name)
+    bounds = {name: most_of_gradients if name.startswith("d ") else most for name in errors}
+    assert not {name: error for name, error in errors.items() if not error <= bounds[name]}, scan

@@ -100,9 +100,10 @@ class LanguageModelTask(Task[Segment]):
         elif states is not None and batch.emptied is not None:
             states = empty_rows(states, model.initial_states(len(batch.inputs)), batch.emptied)
         if batch.before is not None:
-            states = rewritten(model, batch.before.to(device))
-        hidden, after = model(batch.inputs.to(device), states)
-        loss = model.losses(hidden, batch.targets.to(device)).mean()
+            states = rewritten(model, batch.before.to(device, non_blocking=True))
+        # A copy that blocks would make the host wait until the device has done everything before it.
+        hidden, after = model(batch.inputs.to(device, non_blocking=True), states)
+        loss = model.losses(hidden, batch.targets.to(device, non_blocking=True)).mean()
         return loss, [state.detach().clone() for state in after] if carry else None
 
     @property

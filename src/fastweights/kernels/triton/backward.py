@@ -24,7 +24,7 @@ def asked_kernel(
     queries_by, keys_by, decay_by, d_reads_by,
     heads, steps, chunks, key_dim, value_dim,
     DECAYS: tl.constexpr, C: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PRECISION: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """Pᵀ dY of one chunk and a block of columns: the part of dU that comes from the chunk's own reads."""
     chunk, n, block = tl.program_id(0) % chunks, (tl.program_id(0) // chunks).to(tl.int64), tl.program_id(1)
@@ -45,7 +45,7 @@ def asked_kernel(
         attention = tl.where(inner[:, None] >= inner[None, :], attention, 0.0)
     d_reads += batch * d_reads_by[0] + head * d_reads_by[1]
     dy = load_tile(d_reads, first, column, d_reads_by[2], d_reads_by[3], steps, value_dim, C, BLOCK_V)
-    du = multiply(tl.trans(attention), dy, PRECISION)
+    du = multiply(tl.trans(attention), dy, EXACT)
     store_tile(d_targets + n * steps * value_dim, du, first, column, value_dim, 1, steps, value_dim, C, BLOCK_V)
 
 
@@ -55,7 +55,7 @@ def state_gradients_kernel(
     queries_by, keys_by, erase_by, decay_by, d_reads_by,
     heads, steps, chunks, key_dim, value_dim,
     DECAYS: tl.constexpr, C: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr, WHOLE: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PRECISION: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """dR = (I + L)⁻ᵀ (Pᵀ dY + T K dS_C) and dS₀ = Γ_C dS_C + Qᵀ Γ dY - Kᵀ A Γ dR, the last chunk first.
 
@@ -93,13 +93,13 @@ def state_gradients_kernel(
             a, dy, whole = a * since_start, dy * since_start[:, None], tl.exp(end)
         inverse = load_tile(inverses, 0, 0, C, 1, C, C, C, C)
         du = ended + load_tile(d_targets, first, column, value_dim, 1, steps, value_dim, C, BLOCK_V)
-        dr = multiply(tl.trans(inverse), du, PRECISION)
+        dr = multiply(tl.trans(inverse), du, EXACT)
         store_tile(d_targets, dr, first, column, value_dim, 1, steps, value_dim, C, BLOCK_V)
         dr *= -a[:, None]
         if WHOLE:
             q = load_tile(queries, first, 0, queries_by[2], queries_by[3], steps, key_dim, C, BLOCK_K)
             d_state = whole * d_state + multiply(tl.trans(q), dy, PRECISION)
-            d_state += multiply(tl.trans(k), dr, PRECISION)
+            d_state += multiply(tl.trans(k), dr, EXACT)
             store_tile(d_states - state_size, d_state, 0, column, 1, key_dim, key_dim, value_dim, BLOCK_K, BLOCK_V)
         else:
             for start in range(0, key_dim, BLOCK_K):
@@ -107,7 +107,7 @@ def state_gradients_kernel(
                 k = load_tile(keys, first, start, keys_by[2], keys_by[3], steps, key_dim, C, BLOCK_K)
                 part = load_tile(d_states, start, column, 1, key_dim, key_dim, value_dim, BLOCK_K, BLOCK_V)
                 part = whole * part + multiply(tl.trans(q), dy, PRECISION)
-                part += multiply(tl.trans(k), dr, PRECISION)
+                part += multiply(tl.trans(k), dr, EXACT)
                 store_tile(d_states - state_size, part, start, column, 1, key_dim, key_dim, value_dim, BLOCK_K, BLOCK_V)
             tl.debug_barrier()  # other threads of this program read what these have written
             d_state = load_tile(d_states - state_size, 0, column, 1, key_dim, key_dim, value_dim, BLOCK_K, BLOCK_V)
@@ -122,7 +122,7 @@ def pairs_kernel(
     queries_by, keys_by, values_by, erase_by, write_by, decay_by, d_reads_by,
     heads, steps, chunks, key_dim, value_dim,
     DECAYS: tl.constexpr, C: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PRECISION: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """What belongs to pairs of steps of one chunk: dP ∘ D, N = A (dL ∘ D), dV, db and the first parts of da and dg."""
     chunk, n = tl.program_id(0) % chunks, (tl.program_id(0) // chunks).to(tl.int64)
@@ -137,8 +137,8 @@ def pairs_kernel(
         u = load_tile(corrections + n * size, first, start, value_dim, 1, steps, value_dim, C, BLOCK_V)
         dr = load_tile(d_targets + n * size, first, start, value_dim, 1, steps, value_dim, C, BLOCK_V)
         dy = load_tile(d_reads, first, start, d_reads_by[2], d_reads_by[3], steps, value_dim, C, BLOCK_V)
-        dp += multiply(dy, tl.trans(u), PRECISION)
-        dl -= multiply(dr, tl.trans(u), PRECISION)
+        dp += multiply(dy, tl.trans(u), EXACT)
+        dl -= multiply(dr, tl.trans(u), EXACT)
         v = load_tile(values, first, start, values_by[2], values_by[3], steps, value_dim, C, BLOCK_V)
         db += tl.sum(v * dr, 1)
         store_tile(d_values + n * size, b[:, None] * dr, first, start, value_dim, 1, steps, value_dim, C, BLOCK_V)
@@ -158,7 +158,7 @@ def pairs_kernel(
         high, low, before_high, before_low = cumulative_logs(g)
         aged = between(high, low, high, low, until_now)
         d_aged = dp * attention + a[:, None] * dl * overlaps
-        passing = multiply(tl.trans(aged), d_aged, PRECISION)
+        passing = multiply(tl.trans(aged), d_aged, EXACT)
         dg = tl.sum(between(before_high, before_low, high, low, earlier) * passing, 1)
         store_column(d_decay + n * steps, dg, first, steps, C)
         dp, dl = dp * aged, dl * aged
@@ -176,7 +176,7 @@ def features_kernel(
     queries_by, keys_by, erase_by, decay_by, d_reads_by,
     heads, steps, chunks, key_dim, value_dim, rows_of_all,
     DECAYS: tl.constexpr, C: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PRECISION: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """dQ = Γ dY S₀ᵀ + (dP ∘ D) K and dK = (dP ∘ D)ᵀ Q + (N + Nᵀ) K - A Γ dR S₀ᵀ + T U dS_Cᵀ for a block of k.
 
@@ -220,10 +220,10 @@ def features_kernel(
         u_d_state *= tl.exp((last_of(high, C) - high) + (last_of(low, C) - low))[:, None]
     square = (n * chunks + chunk) * C * C
     dp = load_tile(d_attention + square, 0, 0, C, 1, C, C, C, C)
-    dq = dy_state + multiply(dp, k, PRECISION)
-    dk = u_d_state - a[:, None] * dr_state + multiply(tl.trans(dp), q, PRECISION)
+    dq = dy_state + multiply(dp, k, EXACT)
+    dk = u_d_state - a[:, None] * dr_state + multiply(tl.trans(dp), q, EXACT)
     dx = load_tile(d_overlaps + square, 0, 0, C, 1, C, C, C, C)
-    dk += multiply(dx + tl.trans(dx), k, PRECISION)
+    dk += multiply(dx + tl.trans(dx), k, EXACT)
     store_tile(d_queries + n * steps * key_dim, dq, first, feature, key_dim, 1, steps, key_dim, C, BLOCK_K)
     store_tile(d_keys + n * steps * key_dim, dk, first, feature, key_dim, 1, steps, key_dim, C, BLOCK_K)
 

@@ -10,9 +10,8 @@ import torch
 Precision = Literal["ieee", "tf32", "tf32x3"]
 """Of products of float32 numbers: in full, by tensor cores that see ten binary digits, or by these in three parts."""
 
-CHUNKS = (16, 32)
-"""Steps per chunk: the smallest that holds the sequence, or the largest. Chunks of 64 steps need more registers than
-a thread has."""
+CHUNK = 32
+"""Steps per chunk. Chunks of 64 steps need more registers than a thread has; fewer steps save nothing but filling."""
 BLOCKS_K: dict[str, tuple[int, ...]] = {"ieee": (16, 32), "tf32": (16, 32, 64)}
 """Features in a block, by the precision of products: the smallest that holds them all, or the largest."""
 BLOCKS_V = (16, 32)
@@ -28,7 +27,7 @@ class Configuration:
     block_v: int
     precision: Precision
     exact: Precision
-    """Of the inverse of a chunk, whose errors every step would see."""
+    """Of the inverse of a chunk and of its products, whose terms cancel (docs/gpu.md#precision)."""
     warps: int = 4
     stages: int = 2
 
@@ -44,36 +43,36 @@ class Configuration:
         }
 
 
-def choose(dtype: torch.dtype, steps: int, key_dim: int, value_dim: int) -> Configuration:
-    """The configuration of a scan of these sizes.
+def choose(dtype: torch.dtype, key_dim: int, value_dim: int) -> Configuration:
+    """The configuration of a scan with keys and values of these sizes.
 
     Products of float32 numbers are as exact as torch's (`torch.set_float32_matmul_precision`). Those of bfloat16 and
     float16 go through tf32: it holds their digits, and states rounded to bfloat16 would be wrong by three per cent.
     """
     in_full = dtype == torch.float32 and torch.get_float32_matmul_precision() == "highest"
     precision: Precision = "ieee" if in_full else "tf32"
-    sizes = _smallest(CHUNKS, steps), _smallest(BLOCKS_K[precision], key_dim), _smallest(BLOCKS_V, value_dim)
-    return _configuration(sizes, precision, "hip" if torch.version.hip else "cuda")
+    blocks = _smallest(BLOCKS_K[precision], key_dim), _smallest(BLOCKS_V, value_dim)
+    return _configuration(blocks, precision, "hip" if torch.version.hip else "cuda")
 
 
-def _configuration(sizes: tuple[int, int, int], precision: Precision, backend: str) -> Configuration:
+def _configuration(blocks: tuple[int, int], precision: Precision, backend: str) -> Configuration:
     """NVIDIA's tensor cores multiply float32 in three parts or not at all; AMD's multiply it as it is.
 
     Without tensor cores operands wait in registers: more threads have more of them.
     """
     if backend == "hip":
-        return Configuration(*sizes, precision, exact="ieee", warps=4)
+        return Configuration(CHUNK, *blocks, precision, exact="ieee", warps=4)
     if precision == "ieee":
-        return Configuration(*sizes, precision, exact="ieee", warps=8)
-    return Configuration(*sizes, precision, exact="tf32x3", warps=4)
+        return Configuration(CHUNK, *blocks, precision, exact="ieee", warps=8)
+    return Configuration(CHUNK, *blocks, precision, exact="tf32x3", warps=4)
 
 
 def every(backend: str) -> Iterator[Configuration]:
     """All that `choose` can give for one maker of GPUs, 'cuda' or 'hip', the largest first."""
     precisions: tuple[Precision, ...] = ("tf32", "ieee")
     for precision in precisions:
-        for sizes in product(CHUNKS[::-1], BLOCKS_K[precision][::-1], BLOCKS_V[::-1]):
-            yield _configuration(sizes, precision, backend)
+        for blocks in product(BLOCKS_K[precision][::-1], BLOCKS_V[::-1]):
+            yield _configuration(blocks, precision, backend)
 
 
 def _smallest(sizes: tuple[int, ...], needed: int) -> int:

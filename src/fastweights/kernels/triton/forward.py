@@ -52,7 +52,7 @@ def states_kernel(
     keys_by, values_by, erase_by, write_by, decay_by,
     heads, steps, chunks, key_dim, value_dim,
     DECAYS: tl.constexpr, C: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr, WHOLE: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PRECISION: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """U and S of every chunk in turn, for a block of columns; `states` comes with the first and gets all others.
 
@@ -90,18 +90,18 @@ def states_kernel(
             end = last_of(high, C)
             whole = tl.exp(end)
         inverse = load_tile(inverses, 0, 0, C, 1, C, C, C, C)
-        u = multiply(inverse, b[:, None] * v - a[:, None] * retrieved, PRECISION)
+        u = multiply(inverse, b[:, None] * v - a[:, None] * retrieved, EXACT)
         store_tile(corrections, u, first, column, value_dim, 1, steps, value_dim, C, BLOCK_V)
         if DECAYS:
             u *= tl.exp((end - high) + (last_of(low, C) - low))[:, None]
         if WHOLE:
-            state = whole * state + multiply(tl.trans(k), u, PRECISION)
+            state = whole * state + multiply(tl.trans(k), u, EXACT)
             store_tile(states + state_size, state, 0, column, 1, key_dim, key_dim, value_dim, BLOCK_K, BLOCK_V)
         else:
             for start in range(0, key_dim, BLOCK_K):
                 k = load_tile(keys, first, start, keys_by[2], keys_by[3], steps, key_dim, C, BLOCK_K)
                 part = load_tile(states, start, column, 1, key_dim, key_dim, value_dim, BLOCK_K, BLOCK_V)
-                part = whole * part + multiply(tl.trans(k), u, PRECISION)
+                part = whole * part + multiply(tl.trans(k), u, EXACT)
                 store_tile(states + state_size, part, start, column, 1, key_dim, key_dim, value_dim, BLOCK_K, BLOCK_V)
             tl.debug_barrier()  # other threads of this program read what these have written
             state = load_tile(states + state_size, 0, column, 1, key_dim, key_dim, value_dim, BLOCK_K, BLOCK_V)
@@ -115,7 +115,7 @@ def reads_kernel(
     queries_by, keys_by, decay_by,
     heads, steps, chunks, key_dim, value_dim,
     DECAYS: tl.constexpr, C: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_V: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PRECISION: tl.constexpr, EXACT: tl.constexpr,
 ):  # fmt: skip
     """Y = Γ Q S₀ + P U of one chunk and a block of columns."""
     chunk, n, block = tl.program_id(0) % chunks, (tl.program_id(0) // chunks).to(tl.int64), tl.program_id(1)
@@ -139,5 +139,5 @@ def reads_kernel(
     else:
         attention = tl.where(inner[:, None] >= inner[None, :], attention, 0.0)
     u = load_tile(corrections + n * steps * value_dim, first, column, value_dim, 1, steps, value_dim, C, BLOCK_V)
-    y = started + multiply(attention, u, PRECISION)
+    y = started + multiply(attention, u, EXACT)
     store_tile(reads + n * steps * value_dim, y, first, column, value_dim, 1, steps, value_dim, C, BLOCK_V)

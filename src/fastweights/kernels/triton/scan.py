@@ -35,7 +35,7 @@ class _Sizes:
     def __init__(self, keys: Tensor, values: Tensor, decays: bool) -> None:
         self.batch, self.heads, self.steps, self.key_dim = keys.shape
         self.value_dim, self.sequences = values.shape[3], self.batch * self.heads
-        self.chosen: Configuration = choose(keys.dtype, self.steps, self.key_dim, self.value_dim)
+        self.chosen: Configuration = choose(keys.dtype, self.key_dim, self.value_dim)
         self.chunks = -(-self.steps // self.chosen.chunk)
         self.key_blocks = -(-self.key_dim // self.chosen.block_k)
         self.value_blocks = -(-self.value_dim // self.chosen.block_v)

@@ -62,7 +62,7 @@ def step(
         return reads.zero_(), final.copy_(weights)
     tensors = {"queries": queries, "keys": keys, "values": values, "erase": erase, "write": write, "weights": weights}
     tensors |= {"decay": erase if decay is None else decay, "reads": reads, "final": final}
-    chosen = choose(keys.dtype, 1, key_dim, value_dim)
+    chosen = choose(keys.dtype, key_dim, value_dim)
     sizes = {"heads": heads, "key_dim": key_dim, "value_dim": value_dim, "DECAYS": decay is not None}
     launch(step_kernel, (batch * heads, -(-value_dim // chosen.block_v)), chosen, tensors, **sizes)
     return reads, final
