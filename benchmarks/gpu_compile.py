@@ -13,7 +13,7 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 
 from fastweights.kernels.triton import backward, feature_kernels, features, forward, step
-from fastweights.kernels.triton.configuration import Configuration, every
+from fastweights.kernels.triton.configuration import BLOCKS_K, Configuration, every
 
 TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 TARGETS = {
@@ -54,6 +54,7 @@ class Resources:
     """What a compiled kernel needs of a chip."""
 
     kernel: str
+    variant: str
     chip: str
     configuration: Configuration
     registers: int
@@ -61,14 +62,31 @@ class Resources:
     shared: int
 
     @property
+    def row(self) -> tuple[str, str, str]:
+        """What a row of the table is about: the kernel, and its blocks of features and of values, if it has them."""
+        numbers, parameters = self.configuration.constants(), KERNELS[self.kernel].arg_names
+        k, v = (str(numbers[name]) if name in parameters else "" for name in ("BLOCK_K", "BLOCK_V"))
+        return self.kernel + self.variant, k, v
+
+    @property
     def fits(self) -> bool:
         return self.spilled == 0 and self.shared <= SHARED_LIMITS[self.chip]
 
 
-def variants(kernel: Any) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Names and compile-time numbers beside the configuration's: with all of k in a block, or in several."""
-    for whole in (True, False) if "WHOLE" in kernel.arg_names else (True,):
-        yield "" if whole else ", k in blocks", {"DECAYS": True, "WHOLE": whole, **OF_FEATURES}
+def choices(name: str, chip: str) -> list[Configuration]:
+    """The configurations that `auto` can choose, one for each set of numbers that the kernel is compiled with."""
+    distinct: dict[tuple[Any, ...], Configuration] = {}
+    for configuration in every(TARGETS[chip].backend):
+        used = [value for key, value in configuration.constants().items() if key in KERNELS[name].arg_names]
+        distinct.setdefault((configuration.precision, *used), configuration)
+    return list(distinct.values())
+
+
+def variants(kernel: Any, configuration: Configuration) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Names and numbers beside the configuration's: with all of k in a block or, if that is the largest, in several."""
+    yield "", {"WHOLE": True, **OF_FEATURES}
+    if "WHOLE" in kernel.arg_names and configuration.block_k == BLOCKS_K[configuration.precision][-1]:
+        yield ", k in blocks", {"WHOLE": False, **OF_FEATURES}
 
 
 def signature(kernel: Any, configuration: Configuration) -> tuple[dict[str, Any], dict[Any, Any], dict[Any, Any]]:
@@ -98,26 +116,18 @@ def signature(kernel: Any, configuration: Configuration) -> tuple[dict[str, Any]
     return types, constants, attributes
 
 
-def compiled(name: str, chip: str, configuration: Configuration) -> Iterator[Resources]:
+def compiled(name: str, chip: str, configuration: Configuration, decays: bool = True) -> Iterator[Resources]:
     """The kernel for this chip, in each of its variants."""
     kernel = KERNELS[name]
-    for suffix, more in variants(kernel):
+    for suffix, more in variants(kernel, configuration):
         types, constants, attributes = signature(kernel, configuration)
-        known = configuration.constants() | more
+        known = configuration.constants() | more | {"DECAYS": decays}
         constants |= {(i,): known[p.name] for i, p in enumerate(kernel.params) if p.is_constexpr}
         source = ASTSource(kernel, types, constants, attributes)
         options = {"num_warps": configuration.warps, "num_stages": configuration.stages}
         binary = triton.compile(source, target=TARGETS[chip], options=options)
         registers, spilled = _amd(binary.asm["amdgcn"]) if chip.startswith("gfx") else _nvidia(binary.asm["cubin"])
-        yield Resources(name + suffix, chip, configuration, registers, spilled, binary.metadata.shared)
-
-
-def defaults(chip: str) -> list[Configuration]:
-    """The configurations of long sequences and large heads: for tensor cores, and in full precision."""
-    chosen: dict[str, Configuration] = {}
-    for configuration in every(TARGETS[chip].backend):
-        chosen.setdefault(configuration.precision, configuration)
-    return list(chosen.values())
+        yield Resources(name, suffix, chip, configuration, registers, spilled, binary.metadata.shared)
 
 
 def _nvidia(cubin: bytes) -> tuple[int, int]:

@@ -1,36 +1,41 @@
 """The tables of docs/gpu.md: `python -m benchmarks.gpu_resources` compiles the kernels for every chip and writes both.
 
-With --all every configuration that `auto` can choose is compiled and checked, which takes an hour; nothing is written.
+Every configuration that `auto` can choose is compiled, which takes ten minutes of a core for each chip; Triton keeps
+what it has compiled. With --all, kernels without a decay are compiled and checked too, which need less.
 """
 
 import argparse
 import sys
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 
-from benchmarks.gpu_compile import KERNELS, SHARED_LIMITS, TARGETS, Resources, compiled, defaults
+from benchmarks.gpu_compile import KERNELS, SHARED_LIMITS, TARGETS, Resources, choices, compiled
 from benchmarks.gpu_roofline import CHIPS, PROBLEMS, Problem, works
 from fastweights.files import write_whole
-from fastweights.kernels.triton.configuration import Configuration, every
+from fastweights.kernels.triton.configuration import Configuration, Precision, every
 from fastweights.reporting import fill_markers
 
+TITLES: dict[Precision, str] = {
+    "tf32": "tensor cores (tf32): bfloat16, float16, float32 at `high`",
+    "ieee": "full float32",
+}
 PAGE = Path(__file__).parents[1] / "docs" / "gpu.md"
 
 
 def main() -> None:
     """Compile, check, and write the page."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--all", action="store_true", help="every configuration instead of the largest; check only")
+    parser.add_argument("--all", action="store_true", help="without a decay as well; check only")
     parser.add_argument("--check", action="store_true", help="compile and check; write nothing")
     parser.add_argument("--chips", nargs="+", choices=tuple(TARGETS), default=tuple(TARGETS))
     options = parser.parse_args()
     found: list[Resources] = []
-    for chip in options.chips:
-        for configuration in every(TARGETS[chip].backend) if options.all else defaults(chip):
-            for name in KERNELS:
-                for resources in compiled(name, chip, configuration):
-                    found.append(resources)
-                    say(resources)
+    for chip, name, decays in product(options.chips, KERNELS, (True, False) if options.all else (True,)):
+        for configuration in choices(name, chip):
+            for resources in compiled(name, chip, configuration, decays):
+                found.append(resources)
+                say(resources)
     misfits = [resources for resources in found if not resources.fits]
     print(f"{len(found)} kernels compiled, {len(misfits)} that spill registers or need too much shared memory")
     if not (options.all or options.check):
@@ -43,7 +48,7 @@ def say(resources: Resources) -> None:
     """One line for each kernel, as it is compiled."""
     c = resources.configuration
     print(
-        f"{resources.chip:7} {resources.kernel:30} {c.precision} C={c.chunk} k={c.block_k} v={c.block_v}: "
+        f"{resources.chip:7} {resources.kernel + resources.variant:30} {c.precision} k={c.block_k} v={c.block_v}: "
         f"{resources.registers} registers, {resources.spilled} bytes spilled, {resources.shared} bytes shared"
         f"{'' if resources.fits else '  DOES NOT FIT'}",
         flush=True,
@@ -51,37 +56,29 @@ def say(resources: Resources) -> None:
 
 
 def resource_table(found: Iterable[Resources]) -> str:
-    """Kernels in rows, chips in columns, for products by tensor cores and in full precision."""
-    cells = {(x.configuration.precision, x.kernel, x.chip): x for x in found}
-    chips = list(TARGETS)
+    """Kernels with their blocks in rows, chips in columns, for products by tensor cores and in full precision."""
+    cells = {(x.configuration.precision, x.row, x.chip): x for x in found}
     lines = []
-    for precision in ("tf32", "ieee"):
+    for precision, by in TITLES.items():
         shape = next(x.configuration for x in cells.values() if x.configuration.precision == precision)
+        lines += [f"**{by}; chunks of {shape.chunk} steps, {shape.warps} warps**", ""]
         lines += [
-            f"**{title(shape)}**",
-            "",
-            "| kernel | " + " | ".join(chips) + " |",
-            "|---|" + "---|" * len(chips),
+            "| kernel | block of k | block of v | " + " | ".join(TARGETS) + " |",
+            "|---|---|---|" + "---|" * len(TARGETS),
         ]
-        for kernel in dict.fromkeys(name for found_precision, name, _ in cells if found_precision == precision):
-            row = [cells[precision, kernel, chip] for chip in chips]
-            lines.append(f"| {kernel} | " + " | ".join(f"{x.registers} / {x.spilled} / {x.shared}" for x in row) + " |")
+        for row in dict.fromkeys(row for found_precision, row, _ in cells if found_precision == precision):
+            needs = [cells[precision, row, chip] for chip in TARGETS]
+            shown = [*row, *(f"{x.registers} / {x.spilled} / {x.shared}" for x in needs)]
+            lines.append("| " + " | ".join(shown) + " |")
         lines.append("")
     limits = ", ".join(f"{chip} {limit >> 10} KiB" for chip, limit in SHARED_LIMITS.items())
     lines.append(f"Registers of a thread / bytes spilled / bytes of shared memory of a program. Limits: {limits}.")
     return "\n".join(lines)
 
 
-def title(shape: Configuration) -> str:
-    """Precision and block sizes in words."""
-    by = "tensor cores (tf32): bfloat16, float16, float32 at `high`" if shape.precision == "tf32" else "full float32"
-    sizes = f"chunks of {shape.chunk} steps, blocks of {shape.block_k} features and {shape.block_v} values"
-    return f"{by}; {sizes}, {shape.warps} warps"
-
-
 def roofline_tables() -> str:
     """One table for each problem."""
-    chosen = defaults("sm_80")[0]
+    chosen = next(every("cuda"))
     return "\n\n".join(roofline_table(problem, chosen) for problem in PROBLEMS)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from fastweights.feature_maps import DPFP, FEATURE_MAPS, Favor, FeatureMap
+from fastweights.kernels.triton import availability
 from fastweights.layers import FastWeightAttention
 from fastweights.memory import (
     NORMALISATIONS,
@@ -49,6 +50,15 @@ MORE: tuple[FeatureMap | UpdateRule, ...] = (
 )
 
 
+INTERPRETED = availability.installed() and availability.interpreted()
+"""Whether Triton's interpreter runs here (`make test-gpu`): it serves CPU tensors, and takes a second for a problem."""
+
+
+def examples(count: int) -> int:
+    """How many problems to draw of each kind: fewer where every one of them is also interpreted."""
+    return min(count, 2) if INTERPRETED else count
+
+
 KEY_DIM = 3
 """Of the layers made from combinations."""
 
@@ -71,7 +81,9 @@ class Combination:
 
     @property
     def options(self) -> tuple[object, ...]:
-        """What `pairwise` counts pairs of."""
+        """What `pairwise` counts pairs of; kernels that are interpreted see of the map only how large keys may be."""
+        if INTERPRETED:
+            return self.rule, self.attention, self.normalisation.forgets_scale
         return self.rule, self.feature_map, self.normalisation, self.attention
 
     @property

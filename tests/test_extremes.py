@@ -46,8 +46,12 @@ NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 
 
 def transparent(choice: Combination, dtype: torch.dtype = torch.float32) -> FastWeightAttention:
-    """A layer of one head whose q, k and v are its input, and whose gates see its first component."""
-    layer = choice.layer(model_dim=KEY_DIM, num_heads=1, value_dim=KEY_DIM)
+    """A layer of one head whose q, k and v are its input, and whose gates see its first component.
+
+    Where Triton's interpreter runs and serves it, it runs on that.
+    """
+    backend = "triton" if "triton" in choice.backends(dtype) else "auto"
+    layer = choice.layer(model_dim=KEY_DIM, num_heads=1, value_dim=KEY_DIM, backend=backend)
     with torch.no_grad():
         copies = 1 + 2 * choice.rule.writes_per_step
         logits = layer.projection.out_features - copies * KEY_DIM

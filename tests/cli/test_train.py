@@ -88,6 +88,7 @@ def test_a_signal_ends_with_its_exit_code_and_the_run_goes_on(
         ({"vocabulary_size": 300}, "vocabulary_size: only byte pairs have one, not words"),
         ({"data": "/nowhere"}, "no such file or folder"),
         ({"device": "tpu9"}, "device"),
+        ({"device": "cuda:99"}, "device: 'cuda:99' is none of this machine; possible: auto, cpu"),
         ({"threads": 0}, "threads: expected at least 1"),
     ],
 )

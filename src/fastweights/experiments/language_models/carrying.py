@@ -26,7 +26,9 @@ def empty_rows(states: States, empty: States, rows: Bool[Tensor, "b"]) -> States
     """The states with those of some rows replaced by empty ones."""
 
     def chosen(before: Tensor, nothing: Tensor) -> Tensor:
-        return torch.where(rows.to(before.device, non_blocking=True).view(-1, *[1] * (before.dim() - 1)), nothing, before)
+        return torch.where(
+            rows.to(before.device, non_blocking=True).view(-1, *[1] * (before.dim() - 1)), nothing, before
+        )
 
     return [
         type(state).from_tensors({name: chosen(x, none.tensors()[name]) for name, x in state.tensors().items()})
