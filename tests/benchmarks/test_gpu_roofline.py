@@ -17,6 +17,13 @@ def test_bytes_and_operations_of_one_chunk() -> None:
     assert kernels["reads"].operations == 2 * 3 * 16**3, "Q Kᵀ, Q S, P U"
 
 
+def test_products_in_three_parts_count_three_times() -> None:
+    parts = Configuration(16, 16, 16, "tf32", "tf32x3")
+    kernels = {work.kernel: work for work in works(Problem("one chunk", 1, 1, 16, 16, 16), parts)}
+    assert kernels["states"].operations == 2 * (1 + 3 + 3) * 16**3, "K S once; the inverse times R, Kᵀ U"
+    assert kernels["reads"].operations == 2 * (2 + 3) * 16**3, "Q Kᵀ, Q S once; P U"
+
+
 def test_work_grows_with_sequences_and_steps_and_only_the_walk_has_depth() -> None:
     small, large = (works(Problem("", b, 2, t, 64, 64), CHOSEN) for b, t in ((1, 64), (3, 128)))
     for one, other in zip(small, large, strict=True):

@@ -134,14 +134,14 @@ def pairs_kernel(
     b = load_column(write + batch * write_by[0] + head * write_by[1], first, write_by[2], steps, 0.0, C)
     dp, dl, db = tl.zeros((C, C), tl.float32), tl.zeros((C, C), tl.float32), tl.zeros((C,), tl.float32)
     for start in range(0, value_dim, BLOCK_V):
-        u = load_tile(corrections + n * size, first, start, value_dim, 1, steps, value_dim, C, BLOCK_V)
         dr = load_tile(d_targets + n * size, first, start, value_dim, 1, steps, value_dim, C, BLOCK_V)
-        dy = load_tile(d_reads, first, start, d_reads_by[2], d_reads_by[3], steps, value_dim, C, BLOCK_V)
-        dp += multiply(dy, tl.trans(u), EXACT)
-        dl -= multiply(dr, tl.trans(u), EXACT)
         v = load_tile(values, first, start, values_by[2], values_by[3], steps, value_dim, C, BLOCK_V)
         db += tl.sum(v * dr, 1)
         store_tile(d_values + n * size, b[:, None] * dr, first, start, value_dim, 1, steps, value_dim, C, BLOCK_V)
+        u = load_tile(corrections + n * size, first, start, value_dim, 1, steps, value_dim, C, BLOCK_V)
+        dl -= multiply(dr, tl.trans(u), EXACT)
+        dy = load_tile(d_reads, first, start, d_reads_by[2], d_reads_by[3], steps, value_dim, C, BLOCK_V)
+        dp += multiply(dy, tl.trans(u), EXACT)
     until_now, earlier = inner[:, None] >= inner[None, :], inner[:, None] > inner[None, :]
     dp, dl = tl.where(until_now, dp, 0.0), tl.where(earlier, dl, 0.0)
     queries += batch * queries_by[0] + head * queries_by[1]
@@ -218,13 +218,14 @@ def features_kernel(
         since_start = tl.exp(high)
         dy_state, dr_state = since_start[:, None] * dy_state, since_start[:, None] * dr_state
         u_d_state *= tl.exp((last_of(high, C) - high) + (last_of(low, C) - low))[:, None]
+    dk = u_d_state - a[:, None] * dr_state
     square = (n * chunks + chunk) * C * C
     dp = load_tile(d_attention + square, 0, 0, C, 1, C, C, C, C)
     dq = dy_state + multiply(dp, k, EXACT)
-    dk = u_d_state - a[:, None] * dr_state + multiply(tl.trans(dp), q, EXACT)
+    store_tile(d_queries + n * steps * key_dim, dq, first, feature, key_dim, 1, steps, key_dim, C, BLOCK_K)
+    dk += multiply(tl.trans(dp), q, EXACT)
     dx = load_tile(d_overlaps + square, 0, 0, C, 1, C, C, C, C)
     dk += multiply(dx + tl.trans(dx), k, EXACT)
-    store_tile(d_queries + n * steps * key_dim, dq, first, feature, key_dim, 1, steps, key_dim, C, BLOCK_K)
     store_tile(d_keys + n * steps * key_dim, dk, first, feature, key_dim, 1, steps, key_dim, C, BLOCK_K)
 
 

@@ -27,7 +27,7 @@ class Configuration:
     block_v: int
     precision: Precision
     exact: Precision
-    """Of the inverse of a chunk and of its products, whose terms cancel (docs/gpu.md#precision)."""
+    """Of the inverse of a chunk and of sums over its steps, whose terms cancel (docs/gpu.md#precision)."""
     warps: int = 4
     stages: int = 2
 

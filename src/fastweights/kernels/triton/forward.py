@@ -2,6 +2,7 @@
 
 Notation and derivation are in docs/math.md#chunks: (I + L) U = B V - A Γ K S₀, Y = Γ Q S₀ + P U, S_C = Γ_C S₀ + Kᵀ T U.
 A program has one chunk, or one block of columns of S = Wᵀ for all chunks; loops over blocks of k make any k possible.
+Sums over the steps of a chunk are EXACT: a step corrects what those before it wrote, so that their terms cancel.
 """
 
 import triton
