@@ -19,6 +19,9 @@ SOURCES_OF_BUILD := pyproject.toml constraints.txt CMakeLists.txt $(wildcard csr
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt
 # One process per core, one thread each: small problems gain nothing from more.
 PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+# What Triton's interpreter runs: the kernels, and every test of agreement, splits, padding and extremes.
+INTERPRETED := tests/kernels/triton tests/memory/test_triton.py tests/memory/test_agreement.py tests/memory/test_scan.py \
+  tests/test_streaming.py tests/test_extremes.py tests/layers/exact/test_padding.py
 VERSION_OF = $(shell $(1) -c 'import sys; print(sys.version_info[:2])' 2>/dev/null)
 
 # Named by the caller: an environment made with another version is remade.
@@ -61,11 +64,11 @@ test-all: $(READY)
 
 test-gpu: $(READY)
 	@$(PIP) triton
-	TRITON_INTERPRET=1 $(PYTEST) tests/kernels/triton tests/memory/test_triton.py -m "not slow" $(OPTIONS)
+	TRITON_INTERPRET=1 $(PYTEST) $(INTERPRETED) -m "not slow" $(OPTIONS)
 
 gpu-check: $(READY)
 	@$(PIP) triton
-	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.gpu_check
+	INTERPRETED="$(INTERPRETED)" OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.gpu_check
 
 browser: $(READY)
 	@$(PIP) gradio playwright

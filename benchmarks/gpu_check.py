@@ -8,8 +8,10 @@ import sys
 import torch
 
 GPU = [["-m", "pytest", "-q", "-s", "tests/gpu", "-p", "no:cacheprovider"]]
+INTERPRETED = os.environ.get("INTERPRETED", "tests/kernels/triton").split()
+"""The tests of `make test-gpu`."""
 NO_GPU = [
-    ["-m", "pytest", "-q", "tests/kernels/triton", "-p", "no:cacheprovider", "-n", "auto", "-m", "not slow"],
+    ["-m", "pytest", "-q", *INTERPRETED, "-p", "no:cacheprovider", "-n", "auto", "-m", "not slow"],
     ["-m", "benchmarks.gpu_resources", "--check"],
 ]
 

@@ -4,7 +4,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ KERNELS = {
     for name, kernel in vars(module).items()
     if name.endswith("_kernel")
 }
+MAPS = {name.removesuffix("_kernel") for name in vars(feature_kernels)}
 SEQUENCES = {
     "queries",
     "keys",
@@ -74,7 +75,12 @@ class Resources:
 
 
 def choices(name: str, chip: str) -> list[Configuration]:
-    """The configurations that `auto` can choose, one for each set of numbers that the kernel is compiled with."""
+    """The configurations that `auto` can choose, one for each set of numbers that the kernel is compiled with.
+
+    Feature maps have one of their own, for inputs of 16 and of 32 bits.
+    """
+    if name in MAPS:
+        return [replace(features.SIZES, precision="tf32"), replace(features.SIZES, precision="ieee")]
     distinct: dict[tuple[Any, ...], Configuration] = {}
     for configuration in every(TARGETS[chip].backend):
         used = [value for key, value in configuration.constants().items() if key in KERNELS[name].arg_names]

@@ -9,7 +9,7 @@ from fastweights.kernels.triton.configuration import Configuration, choose, ever
 
 
 def test_blocks_hold_what_there_is_up_to_the_largest() -> None:
-    assert choose(torch.bfloat16, 3, 5) == Configuration(32, 16, 16, "tf32", "tf32x3")
+    assert choose(torch.bfloat16, 3, 5) == Configuration(32, 32, 16, "tf32", "tf32x3")
     assert choose(torch.bfloat16, 33, 17) == Configuration(32, 64, 32, "tf32", "tf32x3")
     assert choose(torch.float32, 512, 128) == Configuration(32, 32, 32, "ieee", "ieee", warps=8)
 

@@ -12,7 +12,7 @@ Precision = Literal["ieee", "tf32", "tf32x3"]
 
 CHUNK = 32
 """Steps per chunk. Chunks of 64 steps need more registers than a thread has; fewer steps save nothing but filling."""
-BLOCKS_K: dict[str, tuple[int, ...]] = {"ieee": (16, 32), "tf32": (16, 32, 64)}
+BLOCKS_K: dict[str, tuple[int, ...]] = {"ieee": (32,), "tf32": (32, 64)}
 """Features in a block, by the precision of products: the smallest that holds them all, or the largest."""
 BLOCKS_V = (16, 32)
 """Value columns in a block, likewise."""

@@ -16,7 +16,8 @@ ROWS = 4
 MAPS = tuple(FORWARD)
 """The maps that have kernels here."""
 
-_SIZES = Configuration(chunk=16, block_k=16, block_v=16, precision="tf32", exact="ieee")
+SIZES = Configuration(chunk=16, block_k=16, block_v=16, precision="tf32", exact="ieee")
+"""Of these only the number of warps matters here."""
 _definitions: dict[str, CompiledMap] = {}
 
 
@@ -40,7 +41,7 @@ def _run(kernel: Any, x: Tensor, nu: int, divide_by_sum: bool, **tensors: Tensor
     # Products that are not divided have to fit into the type of the result.
     largest = torch.finfo(torch.float32 if divide_by_sum else x.dtype).max ** 0.5
     numbers |= {"largest": largest, "vanishing": torch.finfo(torch.float32).tiny ** 0.75}
-    launch(kernel, (-(-len(x) // ROWS),), _SIZES, given, **numbers)
+    launch(kernel, (-(-len(x) // ROWS),), SIZES, given, **numbers)
 
 
 @torch.library.custom_op("fastweights::triton_features", mutates_args=())
