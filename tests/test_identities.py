@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from combinations import usable_backends
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, Identity
 from fastweights.layers import FastWeightAttention, SoftmaxAttention
 from fastweights.memory import (
@@ -15,13 +16,12 @@ from fastweights.memory import (
     NoNormalisation,
     SumNormalisation,
     WriteInputs,
-    backends,
     fast_weight_scan,
     run_rule,
 )
 from fastweights.update_rules import DeltaRule, NormalisedDeltaRule, ProgrammerRule, SumRule, UpdateRule
 
-BACKENDS = [name for name, status in backends().items() if status.available]
+BACKENDS = usable_backends(torch.float64)
 EXACT = {"rtol": 1e-11, "atol": 1e-12}
 
 

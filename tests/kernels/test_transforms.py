@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from combinations import usable_backends
 from fastweights import (
     DPFP,
     EluPlusOne,
@@ -15,7 +16,6 @@ from fastweights import (
     FeatureMap,
     NoNormalisation,
     SumRule,
-    backends,
     fast_weight_scan,
 )
 from fastweights.experiments.retrieval.reads.sum_normalised import sum_normalised
@@ -29,7 +29,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning"),
 ]
 
-FAST = [name for name, status in backends().items() if status.available and name != "recurrent"]
+FAST = [name for name in usable_backends(torch.float64) if name != "recurrent"]
 
 
 def along(function: Callable[[Tensor], Tensor], x: Tensor, direction: Tensor, step: float = 1e-6) -> Tensor:

@@ -4,12 +4,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from combinations import usable_backends
 from fastweights.feature_maps import DPFP, Favor
 from fastweights.layers import FastWeightAttention, FastWeightCrossAttention
-from fastweights.memory import L2Normalisation, NoNormalisation, SumNormalisation, backends
+from fastweights.memory import L2Normalisation, NoNormalisation, SumNormalisation
 from fastweights.update_rules import DeltaRule, FastWeightMemoryRule, SumRule, UpdateRule
 
-BACKENDS = [name for name, status in backends().items() if status.available]
+BACKENDS = usable_backends(torch.float64)
 
 
 def features(layer: FastWeightAttention) -> Tensor:

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 
+from combinations import usable_backends
 from equations import linear_recurrence
-from fastweights import backends, fast_weight_scan
+from fastweights import fast_weight_scan
 from random_problems import LAYOUTS, relative_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-EVERY = [name for name, status in backends().items() if status.available]
+EVERY = usable_backends(torch.float64)
 TOLERANCES = {torch.float64: (1e-12, 1e-12), torch.float32: (2e-6, 1e-5), torch.bfloat16: (1e-2, 1e-2)}
 SIZES = st.fixed_dictionaries(
     {

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 
 from combinations import usable_backends
 from equations import linear_recurrence
-from fastweights import backends, fast_weight_scan
+from fastweights import fast_weight_scan
 from fastweights.memory import chunked
 from pairwise import pairs_first
 from random_problems import relative_error
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 # Steps with k below and above v; with and without decay; from given weights and from none.
 SIZES = [(1, 3, 2), (4, 2, 2), (7, 2, 3)]
 CONFIGURATIONS = list(product(SIZES, [True, False], [True, False]))
-OWN_BACKWARD = [name for name, status in backends().items() if status.available and name != "recurrent"]
+OWN_BACKWARD = [name for name in usable_backends(torch.float64) if name != "recurrent"]
 
 
 def small(sizes: tuple[int, int, int], decays: bool, starts: bool) -> dict[str, Tensor]:

@@ -4,11 +4,12 @@ import pytest
 import torch
 from operator_inputs import draw, leaves
 
+from combinations import usable_backends
 from equations import linear_recurrence
-from fastweights import backends, fast_weight_scan
+from fastweights import fast_weight_scan
 from random_problems import relative_error
 
-EVERY = [name for name, status in backends().items() if status.available]
+EVERY = usable_backends(torch.float64)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

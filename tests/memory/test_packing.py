@@ -8,7 +8,7 @@ import torch
 from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 
-from combinations import CHOICES, MORE, Combination, gates_of
+from combinations import CHOICES, MORE, Combination, gates_of, usable_backends
 from fastweights import (
     DPFP,
     UPDATE_RULES,
@@ -16,11 +16,9 @@ from fastweights import (
     FastWeightAttention,
     Favor,
     GatedNorm,
-    LinearRule,
     ShortConvolution,
     SumNormalisation,
     UpdateRule,
-    backends,
     fast_weight_scan,
 )
 from fastweights.memory import (
@@ -38,7 +36,7 @@ from random_problems import relative_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-EVERY = [name for name, status in backends().items() if status.available]
+EVERY = usable_backends(torch.float64)
 LENGTHS = [5, 1, 16, 9]
 ENDS = [0, 5, 6, 22, 31]
 
@@ -134,7 +132,7 @@ def test_every_rule_keeps_packed_sequences_apart(
         state = FastWeightState.zeros(1, 2, 3, 6, normaliser=attention is not None, dtype=dtype)
         return run_rule(rule, writes, part["queries"], state, attention_normalisation=attention, backend=backend)
 
-    for backend in EVERY if isinstance(rule, LinearRule) else ["recurrent"]:
+    for backend in usable_backends(dtype, rule):
         reads, after = run(0, ENDS[-1], boundaries_of(ENDS, ENDS[-1]), backend)
         alone = [run(start, end, None, backend) for start, end in pairwise(ENDS)]
         expected = torch.cat([read for read, _ in alone], dim=2)

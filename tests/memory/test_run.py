@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from fastweights.memory import AttentionNormalisation, FastWeightState, WriteInputs, backends, run_rule
+from combinations import usable_backends
+from fastweights.memory import AttentionNormalisation, FastWeightState, WriteInputs, run_rule
 from fastweights.shapes import Gates
 from fastweights.update_rules import (
     Coefficients,
@@ -20,7 +21,7 @@ from fastweights.update_rules import (
 )
 from fastweights.update_rules.normalised_delta import reciprocal_or_zero
 
-BACKENDS = [name for name, status in backends().items() if status.available]
+BACKENDS = usable_backends(torch.float64)
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 
 

@@ -12,9 +12,9 @@ from test_agreement import assert_agrees
 from torch import Tensor
 from torch.testing import assert_close
 
-from combinations import combinations
+from combinations import combinations, usable_backends
 from fastweights import FEATURE_MAPS, UPDATE_RULES, Coefficients, FastWeightAttention, FastWeightCrossAttention
-from fastweights.memory import FastWeightState, WriteInputs, backends, run_rule
+from fastweights.memory import FastWeightState, WriteInputs, run_rule
 from fastweights.models.attention import FastWeightAttentionConfig
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 from fastweights.shapes import Gates, PerStep
@@ -24,7 +24,7 @@ from pairwise import every_pair
 from random_problems import Case
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "add_a_gated_rule.py"
-BACKENDS = [name for name, status in backends().items() if status.available]
+BACKENDS = usable_backends(torch.float64)
 
 
 @pytest.fixture

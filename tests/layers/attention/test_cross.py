@@ -5,12 +5,13 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from combinations import usable_backends
 from fastweights.feature_maps import EluPlusOne
 from fastweights.layers import FastWeightCrossAttention
-from fastweights.memory import NoNormalisation, backends
+from fastweights.memory import NoNormalisation
 from fastweights.update_rules import SumRule
 
-BACKENDS = [name for name, status in backends().items() if status.available]
+BACKENDS = usable_backends(torch.float64)
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 
 

@@ -5,12 +5,13 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from combinations import usable_backends
 from fastweights.feature_maps import EluPlusOne, Identity
 from fastweights.layers import FastWeightAttention
-from fastweights.memory import AttentionNormalisation, FastWeightState, NoNormalisation, SumNormalisation, backends
+from fastweights.memory import AttentionNormalisation, FastWeightState, NoNormalisation, SumNormalisation
 from fastweights.update_rules import DeltaRule, NormalisedDeltaRule, SumRule
 
-BACKENDS = [name for name, status in backends().items() if status.available]
+BACKENDS = usable_backends(torch.float64)
 EXACT = {"rtol": 1e-10, "atol": 1e-12}
 
 
