@@ -22,10 +22,10 @@ from benchmarks.synthetic import SyntheticMeasurement
 from benchmarks.timing import Json
 from benchmarks.translation import TranslationDecodingMeasurement, TranslationTrainingMeasurement
 
-SIZES = ((16, 16), (64, 64), (128, 64), (384, 64))
+SIZES = ((16, 16), (32, 32), (64, 64), (128, 64), (384, 64))
 """(k, v): small heads, plain heads of 64, and those under DPFP-1 and DPFP-3."""
-LAYER_SIZES = ((32, 16), (64, 64), (128, 64))
-EVERY_LENGTH = (64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
+LAYER_SIZES = ((16, 16), (32, 16), (64, 64), (128, 64))
+EVERY_LENGTH = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 FEW_LENGTHS = (64, 1024, 16384)
 HEADS = 8
 TOKENS = 4096
