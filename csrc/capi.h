@@ -20,7 +20,7 @@ struct ScanShape {
     std::int64_t checkpoint_every;  // distance in steps between the states saved for the backward pass: a multiple of kChunk
 };
 
-constexpr std::int64_t kChunk = 16;  // steps that the backward pass treats as one
+constexpr std::int64_t kChunk = 16;  // steps that the backward pass treats as one, or keeps W of
 
 struct ScanInputs {
     Sequence queries, keys, values;  // b h t k, b h t k, b h t v
@@ -127,15 +127,33 @@ struct FeedForwardStep {
     void *first, *first_bias, *second, *second_bias;
 };
 
-// One head is cut into tiles of value columns (rows of W), which do not depend on each other.
+// Heads and tiles of one batch row that a thread computes together.
+struct Share {
+    std::int64_t first_head, heads, first_tile, tiles;
+};
+
+// What the backward pass needs: bytes for each head of a share, for each thread, for each head in parts, and the tiles of its passes.
+struct BackwardSizes {
+    std::int64_t state, scratch, between, value_tiles, key_tiles;
+};
+
+// A head in parts: all tiles of the first pass, then all of the second, then the sums over tiles.
+enum class BackwardPart { Values, Keys, Sums };
+
+// One head is cut into tiles of columns, which do not depend on each other.
 struct Kernels {
     std::int64_t (*forward_tiles)(const ScanShape&);
-    std::int64_t (*forward_workspace)(const ScanShape&);  // bytes for each thread, aligned to 64
-    void (*forward)(const ScanForward&, std::int64_t batch, std::int64_t head, std::int64_t tile, void* workspace);
-    std::int64_t (*backward_workspace)(const ScanShape&, std::int64_t tile_columns, bool channels);
-    // columns [first, first + columns) of one head; gradients that sum over columns are those of this tile alone
-    void (*backward)(const ScanBackward&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t columns,
-                     void* workspace);
+    std::int64_t (*forward_workspace)(const ScanShape&);  // bytes for each head and tile of a share
+    void (*forward)(const ScanForward&, std::int64_t batch, const Share&, void* workspace);
+    BackwardSizes (*backward_sizes)(const ScanShape&);
+    void (*backward)(const ScanBackward&, std::int64_t batch, const Share&, void* workspace);
+    // `between`: memory through which the parts of all heads speak to each other
+    void (*backward_part)(const ScanBackward&, std::int64_t batch, std::int64_t head, BackwardPart part, std::int64_t tile, void* between,
+                          void* workspace);
+    // In chunks, columns [first, first + columns) of one head; gradients that sum over columns are those of this tile alone.
+    std::int64_t (*chunks_workspace)(const ScanShape&, std::int64_t tile_columns, bool channels);
+    void (*backward_chunks)(const ScanBackward&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t columns,
+                            void* workspace);
     // steps [first, first + count) of one head
     std::int64_t (*dpfp_workspace)(const DpfpRows&);
     void (*dpfp)(const DpfpRows&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t count, void* workspace);

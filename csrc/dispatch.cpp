@@ -1,7 +1,4 @@
-// The C interface: chooses the instruction set and shares the work among threads.
-//
-// A tile is computed by one thread from start to end, and the gradients that sum over tiles are added in the order of the tiles,
-// however many threads there are.
+// The C interface: chooses the instruction set and shares the work of feature maps and attention among threads.
 #include <algorithm>
 #include <cstring>
 
@@ -65,104 +62,6 @@ const Kernels& kernels_for(Index element_bytes) {
 
 namespace {
 
-double multiply_adds(const ScanShape& shape) {
-    return 3.0 * static_cast<double>(shape.batch * shape.heads * shape.steps) * static_cast<double>(shape.key_dim * shape.value_dim);
-}
-
-bool nothing_to_do(const ScanShape& shape) {
-    return shape.batch == 0 || shape.heads == 0 || shape.key_dim == 0 || shape.value_dim == 0;
-}
-
-// A sequence of no steps passes the weights (or their gradient) on.
-void pass_on(void* to, const void* from, const ScanShape& shape, Index element_bytes) {
-    const auto bytes = static_cast<std::size_t>(shape.batch * shape.heads * shape.value_dim * shape.key_dim * element_bytes);
-    from ? std::memcpy(to, from, bytes) : std::memset(to, 0, bytes);
-}
-
-// Tiles of the backward pass: more than one only where heads are few (or very wide), and a function of the shape alone.
-Index backward_tile_columns(const ScanShape& shape) {
-    constexpr Index enough_tasks = 8, narrowest = 16, widest = 128;
-    const Index heads = shape.batch * shape.heads;
-    const Index wanted = (enough_tasks + heads - 1) / heads;
-    Index columns = (shape.value_dim + wanted - 1) / wanted;
-    columns = (columns + narrowest - 1) / narrowest * narrowest;
-    return std::min({columns, widest, shape.value_dim});
-}
-
-// Gradients of the inputs that all tiles share, and how many columns each has; those that are absent have no data.
-struct SharedGradients {
-    static constexpr int kCount = 6;
-    Sequence parts[kCount];
-    Index columns[kCount];
-};
-
-SharedGradients shared_gradients(const ScanBackward& scan) {
-    const Index key_dim = scan.shape.key_dim;
-    return {{scan.grad_queries, scan.grad_keys, scan.grad_erase, scan.grad_write, scan.grad_decay, scan.grad_lookups},
-            {key_dim, key_dim, 1, 1, scan.inputs.per_channel ? key_dim : 1, key_dim}};
-}
-
-// How many numbers the shared gradients of one tile are.
-Index shared_size(const SharedGradients& shared, const ScanShape& shape) {
-    Index columns = 0;
-    for (int i = 0; i < SharedGradients::kCount; ++i) columns += shared.parts[i].data ? shared.columns[i] : 0;
-    return shape.batch * shape.heads * shape.steps * columns;
-}
-
-// The same gradients in memory of their own.
-template <class Real>
-SharedGradients place_shared(SharedGradients shared, Real* memory, const ScanShape& shape) {
-    for (int i = 0; i < SharedGradients::kCount; ++i) {
-        if (!shared.parts[i].data) continue;
-        const Index columns = shared.columns[i], head = shape.steps * columns;
-        shared.parts[i] = Sequence{memory, shape.heads * head, head, columns};
-        memory += shape.batch * shape.heads * head;
-    }
-    return shared;
-}
-
-template <class Real>
-void add_sequence(const Sequence& to, const Sequence& from, Index batch, Index head, Index steps, Index columns) {
-    if (!to.data) return;
-    Real* const out = static_cast<Real*>(to.data) + batch * to.batch + head * to.head;
-    const Real* const in = static_cast<const Real*>(from.data) + batch * from.batch + head * from.head;
-    for (Index step = 0; step < steps; ++step)
-        for (Index column = 0; column < columns; ++column) out[step * to.time + column] += in[step * from.time + column];
-}
-
-template <class Real>
-bool scan_backward(const ScanBackward& scan, Index wanted_threads) {
-    const ScanShape& shape = scan.shape;
-    const Kernels& kernels = kernels_for(sizeof(Real));
-    const SharedGradients results = shared_gradients(scan);
-    const Index columns = backward_tile_columns(shape), tiles = (shape.value_dim + columns - 1) / columns;
-    const Index heads = shape.batch * shape.heads, tile_size = shared_size(results, shape);
-    const bool channels = scan.inputs.per_channel || scan.inputs.lookups.data;
-    Real* const partial = static_cast<Real*>(allocate((tiles - 1) * tile_size * static_cast<Index>(sizeof(Real))));
-    if (!partial) return false;
-    const FreeAtEnd guard{partial};
-    const Index threads = threads_for(wanted_threads, heads * tiles, 3 * multiply_adds(shape));
-    const bool done = parallel_for(heads * tiles, threads, kernels.backward_workspace(shape, columns, channels), [&](Index task, void* workspace) {
-        const Index head = task / tiles, tile = task % tiles, first = tile * columns;
-        ScanBackward part = scan;
-        if (tile > 0) {
-            const SharedGradients shared = place_shared(results, partial + (tile - 1) * tile_size, shape);
-            part.grad_queries = shared.parts[0], part.grad_keys = shared.parts[1], part.grad_erase = shared.parts[2];
-            part.grad_write = shared.parts[3], part.grad_decay = shared.parts[4], part.grad_lookups = shared.parts[5];
-        }
-        kernels.backward(part, head / shape.heads, head % shape.heads, first, std::min(columns, shape.value_dim - first), workspace);
-    });
-    if (!done || tiles == 1) return done;
-    return parallel_for(heads, std::min(threads, heads), 0, [&](Index task, void*) {
-        const Index batch = task / shape.heads, head = task % shape.heads;
-        for (Index tile = 1; tile < tiles; ++tile) {
-            const SharedGradients shared = place_shared(results, partial + (tile - 1) * tile_size, shape);
-            for (int i = 0; i < SharedGradients::kCount; ++i)
-                add_sequence<Real>(results.parts[i], shared.parts[i], batch, head, shape.steps, results.columns[i]);
-        }
-    });
-}
-
 // Calls work(batch, head, first, count, workspace) for pieces of up to 64 rows of every head.
 template <class Work>
 bool for_pieces(const FeatureRows& rows, Index work_per_row, Index workspace_bytes, Index wanted_threads, Work work) {
@@ -182,8 +81,6 @@ bool for_pieces(const FeatureRows& rows, Index work_per_row, Index workspace_byt
 using fastweights::AttentionCall;
 using fastweights::DpfpRows;
 using fastweights::FeatureRows;
-using fastweights::ScanBackward;
-using fastweights::ScanForward;
 
 #define FASTWEIGHTS_EXPORT __attribute__((visibility("default")))
 
@@ -202,32 +99,6 @@ FASTWEIGHTS_EXPORT int fastweights_use_level(const char* name) {
 }
 
 // 1 on success, 0 if memory ran out.
-FASTWEIGHTS_EXPORT int fastweights_scan_forward(const ScanForward* scan, std::int64_t element_bytes, std::int64_t threads) {
-    const auto& shape = scan->shape;
-    if (fastweights::nothing_to_do(shape)) return 1;
-    if (shape.steps == 0) {
-        fastweights::pass_on(scan->final_weights, scan->inputs.weights, shape, element_bytes);
-        return 1;
-    }
-    const auto& kernels = fastweights::kernels_for(element_bytes);
-    const std::int64_t tiles = kernels.forward_tiles(shape), tasks = shape.batch * shape.heads * tiles;
-    return fastweights::parallel_for(tasks, fastweights::threads_for(threads, tasks, fastweights::multiply_adds(shape)),
-                              kernels.forward_workspace(shape), [&](std::int64_t task, void* workspace) {
-                                  const std::int64_t head = task / tiles;
-                                  kernels.forward(*scan, head / shape.heads, head % shape.heads, task % tiles, workspace);
-                              });
-}
-
-FASTWEIGHTS_EXPORT int fastweights_scan_backward(const ScanBackward* scan, std::int64_t element_bytes, std::int64_t threads) {
-    if (fastweights::nothing_to_do(scan->shape)) return 1;
-    if (scan->shape.steps == 0) {
-        fastweights::pass_on(scan->grad_weights, scan->grad_final_weights, scan->shape, element_bytes);
-        return 1;
-    }
-    return element_bytes == sizeof(double) ? fastweights::scan_backward<double>(*scan, threads)
-                                           : fastweights::scan_backward<float>(*scan, threads);
-}
-
 FASTWEIGHTS_EXPORT int fastweights_dpfp(const DpfpRows* call, std::int64_t element_bytes, std::int64_t threads) {
     const auto& kernels = fastweights::kernels_for(element_bytes);
     const std::int64_t work = 8 * call->rows.input_dim * (call->shifts + 1);

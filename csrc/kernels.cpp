@@ -6,18 +6,13 @@
 #include "generation/linear_rows.h"
 #include "generation/norm_rows.h"
 #include "scan/backward.h"
+#include "scan/chunk_backward.h"
 #include "scan/rows.h"
 #include "scan/step.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 namespace {
 
-// 32 float columns fill the multiply-add units and leave registers for everything else; wider tiles spill.
-#if FASTWEIGHTS_VECTOR_BYTES == 64
-constexpr int kWidestTile = 2;
-#else
-constexpr int kWidestTile = 4;
-#endif
 constexpr Index kFewColumns = 4;
 
 // A single step is too short to be cut into tiles.
@@ -31,7 +26,7 @@ bool by_rows(const ScanShape& shape) {
 template <class Real>
 Index tile_columns(const ScanShape& shape) {
     if (single_step(shape)) return shape.value_dim;
-    return by_rows<Real>(shape) ? kRowsAtOnce : kWidestTile * kLanes<Real>;
+    return by_rows<Real>(shape) ? kRowsAtOnce : tile_width<Real>(shape.key_dim);
 }
 
 template <class Real>
@@ -41,65 +36,110 @@ Index forward_tiles(const ScanShape& shape) {
 }
 
 template <class Real>
-Index forward_workspace(const ScanShape& shape) {
+Index forward_tile_size(const ScanShape& shape) {
     const Index padded = round_up(shape.key_dim, kLanes<Real>);
-    if (single_step(shape)) return 4 * padded * static_cast<Index>(sizeof(Real));
-    const Index numbers = by_rows<Real>(shape) ? (kRowsAtOnce + 4) * padded : shape.key_dim * (kWidestTile * kLanes<Real> + 1);
-    return numbers * static_cast<Index>(sizeof(Real));
+    if (single_step(shape)) return 4 * padded;
+    if (by_rows<Real>(shape)) return (kRowsAtOnce + 4) * padded;
+    return round_up(ForwardTile<Real, kWidestTile, 0, Decay::None>::memory_size(shape.key_dim), kLanes<Real>);
+}
+
+template <class Real>
+Index forward_workspace(const ScanShape& shape) {
+    return forward_tile_size<Real>(shape) * static_cast<Index>(sizeof(Real));
 }
 
 template <class Real, Decay Kind>
-void forward_tile(const HeadForward<Real>& head, bool rows, Real* workspace) {
-    constexpr Index lanes = kLanes<Real>;
-    if (rows) {
-        if (head.columns == 4) forward_rows<Real, 4, Kind>(head, workspace);
-        if (head.columns == 3) forward_rows<Real, 3, Kind>(head, workspace);
-        if (head.columns == 2) forward_rows<Real, 2, Kind>(head, workspace);
-        if (head.columns == 1) forward_rows<Real, 1, Kind>(head, workspace);
-    } else if (head.columns <= lanes) {
-        forward_columns<Real, 1, Kind>(head, workspace);
-    } else if (head.columns <= 2 * lanes) {
-        forward_columns<Real, 2, Kind>(head, workspace);
-    } else {
-        forward_columns<Real, kWidestTile, Kind>(head, workspace);
+void forward_few_columns(const HeadForward<Real>& head, Real* workspace) {
+    if (head.columns == 4) forward_rows<Real, 4, Kind>(head, workspace);
+    if (head.columns == 3) forward_rows<Real, 3, Kind>(head, workspace);
+    if (head.columns == 2) forward_rows<Real, 2, Kind>(head, workspace);
+    if (head.columns == 1) forward_rows<Real, 1, Kind>(head, workspace);
+}
+
+// Heads and tiles that lie between each other in memory take turns: what the one has brought into the cache serves the others.
+constexpr Index kStretch = 128;
+
+template <class Real, Decay Kind>
+void forward_kind(const ScanForward& scan, Index batch, const Share& share, Real* workspace) {
+    const ScanShape& shape = scan.shape;
+    const Index width = tile_columns<Real>(shape), members = share.heads * share.tiles;
+    const bool at_once = single_step(shape) || by_rows<Real>(shape);
+    const Index stretch = members == 1 || at_once ? shape.steps : kStretch;
+    for (Index first = 0; first < shape.steps; first += stretch)
+        for (Index member = 0; member < members; ++member) {
+            const Index head = share.first_head + member / share.tiles, column = (share.first_tile + member % share.tiles) * width;
+            const auto part = head_of<Real>(scan, batch, head, column, std::min<Index>(width, shape.value_dim - column));
+            if (single_step(shape)) {
+                forward_step<Real, Kind>(part, workspace);
+            } else if (at_once) {
+                forward_few_columns<Real, Kind>(part, workspace);
+            } else {
+                with_form<Real>(shape.key_dim, part.columns, [&](auto vectors, auto rows) {
+                    ForwardTile<Real, vectors.value, rows.value, Kind> tile(part, workspace + member * forward_tile_size<Real>(shape));
+                    if (first == 0) tile.begin();
+                    tile.run(first, std::min<Index>(stretch, shape.steps - first));
+                    if (first + stretch >= shape.steps) tile.end();
+                });
+            }
+        }
+}
+
+template <class Real>
+void forward(const ScanForward& scan, Index batch, const Share& share, void* workspace) {
+    Real* const space = static_cast<Real*>(workspace);
+    if (!scan.inputs.decay.data)
+        forward_kind<Real, Decay::None>(scan, batch, share, space);
+    else if (!scan.inputs.per_channel)
+        forward_kind<Real, Decay::Head>(scan, batch, share, space);
+    else
+        forward_kind<Real, Decay::Channel>(scan, batch, share, space);
+}
+
+template <class Real>
+BackwardSizes backward_sizes(const ScanShape& shape) {
+    using Gradients = HeadGradients<Real>;
+    const auto bytes = [](Index numbers) { return round_up(numbers * static_cast<Index>(sizeof(Real)), 64); };
+    return {bytes(Gradients::state_size(shape)), bytes(Gradients::scratch_size(shape)), bytes(Gradients::between_size(shape, shape.steps)),
+            Gradients::value_tiles(shape), Gradients::key_tiles(shape)};
+}
+
+// Heads of one batch row, segment by segment.
+template <class Real>
+void backward_heads(const ScanBackward& scan, Index batch, const Share& share, void* workspace) {
+    const Index each = backward_sizes<Real>(scan.shape).state / static_cast<Index>(sizeof(Real));
+    Real *const states = static_cast<Real*>(workspace), *const scratch = states + share.heads * each;
+    for (Index segment = HeadGradients<Real>::segments(scan.shape) - 1; segment >= 0; --segment)
+        for (Index i = 0; i < share.heads; ++i)
+            HeadGradients<Real>(scan, batch, share.first_head + i, states + i * each, scratch, nullptr).run_segment(segment);
+}
+
+// One part of one head.
+template <class Real>
+void backward_part(const ScanBackward& scan, Index batch, Index head, BackwardPart part, Index tile, void* between, void* workspace) {
+    Real* const state = static_cast<Real*>(workspace);
+    Real* const scratch = state + backward_sizes<Real>(scan.shape).state / static_cast<Index>(sizeof(Real));
+    HeadGradients<Real> gradients(scan, batch, head, state, scratch, static_cast<Real*>(between));
+    switch (part) {
+        case BackwardPart::Values: return gradients.values_tile(tile);
+        case BackwardPart::Keys: return gradients.keys_tile(tile);
+        case BackwardPart::Sums: return gradients.sums();
     }
 }
 
-template <class Real, Decay Kind>
-void forward_kind(const ScanForward& scan, Index batch, Index head, Index tile, Real* workspace) {
-    const Index width = tile_columns<Real>(scan.shape), first = tile * width;
-    const auto part = head_of<Real>(scan, batch, head, first, std::min<Index>(width, scan.shape.value_dim - first));
-    if (single_step(scan.shape))
-        forward_step<Real, Kind>(part, workspace);
-    else
-        forward_tile<Real, Kind>(part, by_rows<Real>(scan.shape), workspace);
-}
-
 template <class Real>
-void forward(const ScanForward& scan, Index batch, Index head, Index tile, void* workspace) {
-    Real* const space = static_cast<Real*>(workspace);
-    if (!scan.inputs.decay.data)
-        forward_kind<Real, Decay::None>(scan, batch, head, tile, space);
-    else if (!scan.inputs.per_channel)
-        forward_kind<Real, Decay::Head>(scan, batch, head, tile, space);
-    else
-        forward_kind<Real, Decay::Channel>(scan, batch, head, tile, space);
-}
-
-template <class Real>
-Index backward_workspace(const ScanShape& shape, Index columns, bool channels) {
+Index chunks_workspace(const ScanShape& shape, Index columns, bool channels) {
     return Workspace<Real>::size(shape.key_dim, columns, shape.checkpoint_every, channels) * static_cast<Index>(sizeof(Real));
 }
 
 template <class Real>
-void backward(const ScanBackward& scan, Index batch, Index head, Index first, Index columns, void* workspace) {
+void backward_chunks(const ScanBackward& scan, Index batch, Index head, Index first, Index columns, void* workspace) {
     const auto part = head_of<Real>(scan, batch, head, first, columns);
     Real* const space = static_cast<Real*>(workspace);
     // The form for decay per channel takes lookups as well, with any decay.
     if (scan.inputs.per_channel || scan.inputs.lookups.data)
         BackwardTile<Real, Decay::Channel>(part, space).run();
     else
-        part.decay ? BackwardTile<Real, Decay::Head>(part, space).run() : BackwardTile<Real, Decay::None>(part, space).run();
+        BackwardTile<Real, Decay::Head>(part, space).run();
 }
 
 template <class Real, class Map>
@@ -172,8 +212,8 @@ void attention(const AttentionCall& call, Index batch, Index head, void* workspa
 }
 
 template <class Real>
-constexpr Kernels kKernels = {forward_tiles<Real>, forward_workspace<Real>, forward<Real>, backward_workspace<Real>,
-                              backward<Real>,      dpfp_workspace<Real>,    dpfp<Real>,    elu_plus_one<Real>,
+constexpr Kernels kKernels = {forward_tiles<Real>, forward_workspace<Real>, forward<Real>, backward_sizes<Real>,
+                              backward_heads<Real>, backward_part<Real>, chunks_workspace<Real>, backward_chunks<Real>, dpfp_workspace<Real>,    dpfp<Real>,    elu_plus_one<Real>,
                               attention_workspace<Real>, attention<Real>,    linear_rows<Real>,
                               norm_rows<Real>,     attention_step_workspace<Real>, attention_step<Real>};
 

@@ -8,13 +8,11 @@
 #pragma once
 
 #include "capi.h"
+#include "scan/tile.h"
 #include "simd/simd.h"
 #include "simd/transpose.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
-
-// How g_t is given: not at all, one number, or one number for each component of the keys.
-enum class Decay { None, Head, Channel };
 
 template <class Real>
 FASTWEIGHTS_INLINE Real* at(const Sequence& sequence, Index batch, Index head) {
@@ -65,68 +63,32 @@ HeadForward<Real> head_of(const ScanForward& scan, Index batch, Index head, Inde
             shape.checkpoint_every};
 }
 
-template <class Real, int Vectors>
-FASTWEIGHTS_INLINE void load_columns(Vector<Real> (&to)[Vectors], const Real* from, Index columns) {
-    constexpr int lanes = kLanes<Real>;
-    if (columns == Vectors * lanes) {
-#pragma GCC unroll 8
-        for (int part = 0; part < Vectors; ++part) to[part] = load(from + part * lanes);
-    } else {
-        Real whole[Vectors * lanes] = {};
-        std::memcpy(whole, from, static_cast<std::size_t>(columns) * sizeof(Real));
-#pragma GCC unroll 8
-        for (int part = 0; part < Vectors; ++part) to[part] = load(whole + part * lanes);
-    }
-}
-
-template <class Real, int Vectors>
-FASTWEIGHTS_INLINE void store_columns(Real* to, const Vector<Real> (&from)[Vectors], Index columns) {
-    constexpr int lanes = kLanes<Real>;
-    if (columns == Vectors * lanes) {
-#pragma GCC unroll 8
-        for (int part = 0; part < Vectors; ++part) store(to + part * lanes, from[part]);
-    } else {
-        Real whole[Vectors * lanes];
-#pragma GCC unroll 8
-        for (int part = 0; part < Vectors; ++part) store(whole + part * lanes, from[part]);
-        std::memcpy(to, whole, static_cast<std::size_t>(columns) * sizeof(Real));
-    }
-}
-
-// How much a tile may shrink before its decay is multiplied in: until then S is Γ times the tile, which saves a product per element.
-constexpr double kLeastPending = 1.0 / 64;
-
-// Whether u / Γ may be written, which is far larger than u.
-template <class Real, int Vectors>
-FASTWEIGHTS_INLINE bool all_below(const Vector<Real> (&update)[Vectors], Real limit) {
-    auto large = (update[0] > limit) | (update[0] < -limit);
-    for (int part = 1; part < Vectors; ++part) large |= (update[part] > limit) | (update[part] < -limit);
-    bool any = false;
-    for (int lane = 0; lane < kLanes<Real>; ++lane) any |= large[lane] != 0;
-    return !any;
-}
-
 // S ← diag(g) S + k uᵀ, and with the new S:  read = Sᵀ q,  next = Sᵀ e'.
-template <class Real, int Vectors, Decay Kind>
-FASTWEIGHTS_INLINE void write_read_retrieve(Real* tile, Index key_dim, const Real* key, const Real* query, const Real* next_lookup,
+template <class Real, int Vectors, int Rows, Decay Kind>
+FASTWEIGHTS_INLINE void write_read_retrieve(Tile<Real, Vectors, Rows>& tile, const Real* key, const Real* query, const Real* next_lookup,
                                             const Real* decays, const Vector<Real> (&update)[Vectors], Vector<Real> (&read)[Vectors],
                                             Vector<Real> (&next)[Vectors]) {
-    constexpr int lanes = kLanes<Real>;
+    RowSum<Real, Vectors, Rows> reads, nexts;
+    const auto read_row = [&](Index row, int chain, const Vector<Real>(&weights)[Vectors]) __attribute__((always_inline)) {
+        const Vector<Real> asked = broadcast(query[row]);
 #pragma GCC unroll 8
-    for (int part = 0; part < Vectors; ++part) read[part] = next[part] = Vector<Real>{};
-    for (Index row = 0; row < key_dim; ++row, tile += Vectors * lanes) {
-        const Vector<Real> written = broadcast(key[row]), asked = broadcast(query[row]), following = broadcast(next_lookup[row]);
+        for (int part = 0; part < Vectors; ++part) reads.chains[chain][part] += asked * weights[part];
+    };
+    tile.visit([&](Index row, int chain, Vector<Real>(&weights)[Vectors]) __attribute__((always_inline)) {
+        const Vector<Real> written = broadcast(key[row]), following = broadcast(next_lookup[row]);
         const Real decay = Kind == Decay::None ? Real(1) : decays[Kind == Decay::Channel ? row : 0];
 #pragma GCC unroll 8
         for (int part = 0; part < Vectors; ++part) {
-            Vector<Real> weights = load(tile + part * lanes);
-            if (Kind != Decay::None) weights *= decay;
-            weights += written * update[part];
-            store(tile + part * lanes, weights);
-            read[part] += asked * weights;
-            next[part] += following * weights;
+            if (Kind != Decay::None) weights[part] *= decay;
+            weights[part] += written * update[part];
+            nexts.chains[chain][part] += following * weights[part];
         }
-    }
+        if (!Rows) read_row(row, chain, weights);
+    });
+    // The next step waits for what is retrieved, not for what is read.
+    if constexpr (Rows > 0) tile.visit(read_row);
+#pragma GCC unroll 8
+    for (int part = 0; part < Vectors; ++part) read[part] = reads.total(part), next[part] = nexts.total(part);
 }
 
 // What step `step` retrieves with, where decay per component makes it g ∘ e: prepared once, for all columns.
@@ -139,68 +101,106 @@ FASTWEIGHTS_INLINE const Real* lookup_of(const HeadForward<Real>& head, Index st
     return prepared;
 }
 
-// The workspace holds the tile and one lookup.
-template <class Real, int Vectors, Decay Kind>
-void forward_columns(const HeadForward<Real>& head, Real* tile) {
-    constexpr int lanes = kLanes<Real>;
-    constexpr Index width = Vectors * lanes;
-    Real* const prepared = tile + head.key_dim * width;
-    std::memset(tile, 0, static_cast<std::size_t>(head.key_dim * width) * sizeof(Real));
-    if (head.weights) transpose(tile, width, head.weights, head.key_dim, head.columns, head.key_dim);
-    Vector<Real> retrieved[Vectors] = {}, update[Vectors], read[Vectors], next[Vectors];
-    if (head.steps > 0) {
+// One tile of columns, a stretch of steps at a time; between two of them its memory holds all that the next one needs.
+template <class Real, int Vectors, int Rows, Decay Kind>
+class ForwardTile {
+  public:
+    static constexpr Index kWidth = Vectors * kLanes<Real>;
+
+    ForwardTile(const HeadForward<Real>& part, Real* memory)
+        : head(part), weights(memory), retrieved_then(memory + part.key_dim * kWidth), pending_then(retrieved_then + kWidth),
+          prepared(pending_then + kLanes<Real>) {}
+
+    static Index memory_size(Index key_dim) { return (key_dim + 1) * kWidth + kLanes<Real> + round_up(key_dim, kLanes<Real>); }
+
+    // W before the first step, and what that step retrieves.
+    void begin() {
+        std::memset(weights, 0, static_cast<std::size_t>(head.key_dim * kWidth) * sizeof(Real));
+        if (head.weights) transpose(weights, kWidth, head.weights, head.key_dim, head.columns, head.key_dim);
+        Vector<Real> retrieved[Vectors] = {};
         const Real* const lookup = lookup_of<Real, Kind>(head, 0, prepared);
         for (Index row = 0; row < head.key_dim; ++row)
-            for (int part = 0; part < Vectors; ++part) retrieved[part] += lookup[row] * load(tile + row * width + part * lanes);
+            for (int part = 0; part < Vectors; ++part) retrieved[part] += lookup[row] * load(weights + row * kWidth + part * kLanes<Real>);
+        store_columns<Real, Vectors>(retrieved_then, retrieved, kWidth);
+        *pending_then = 1;
     }
-    Real pending = 1;  // Γ
-    for (Index step = 0; step < head.steps; ++step) {
-        const Real* const decays = Kind == Decay::None ? nullptr : head.decay + step * head.decay_step;
-        const Real erase = head.erase[step * head.erase_step], write = head.write[step * head.write_step];
-        load_columns<Real, Vectors>(update, head.values + step * head.value_step, head.columns);
+
+    void run(Index first, Index count) {
+        Tile<Real, Vectors, Rows> tile(weights, head.key_dim);
+        Vector<Real> retrieved[Vectors], update[Vectors], read[Vectors];
+        load_columns<Real, Vectors>(retrieved, retrieved_then, kWidth);
+        Real pending = *pending_then;
+        Index next_saved = head.checkpoints ? (first / head.checkpoint_every + 1) * head.checkpoint_every : head.steps;
+        for (Index step = first; step < first + count; ++step) {
+            const Real erase = head.erase[step * head.erase_step], write = head.write[step * head.write_step];
+            load_columns<Real, Vectors>(update, head.values + step * head.value_step, columns());
 #pragma GCC unroll 8
-        for (int part = 0; part < Vectors; ++part) {
-            if (Kind == Decay::Head) retrieved[part] *= *decays;
-            update[part] = write * update[part] - erase * retrieved[part];
+            for (int part = 0; part < Vectors; ++part) {
+                if (Kind == Decay::Head) retrieved[part] *= head.decay[step * head.decay_step];
+                update[part] = write * update[part] - erase * retrieved[part];
+            }
+            if (head.retrieved) store_columns<Real, Vectors>(head.retrieved + step * head.value_dim, retrieved, columns());
+            fetch(std::min<Index>(step + 8, head.steps - 1));
+            const bool saved = step + 1 == next_saved && step + 1 < head.steps;
+            advance(tile, step, saved || step + 1 == head.steps, pending, update, read, retrieved);
+            store_columns<Real, Vectors>(head.reads + step * head.read_step, read, columns());
+            if (saved) {
+                tile.save();
+                transpose(head.checkpoints + (next_saved / head.checkpoint_every - 1) * head.value_dim * head.key_dim, head.key_dim, weights,
+                          kWidth, head.key_dim, head.columns);
+                next_saved += head.checkpoint_every;
+            }
         }
-        if (head.retrieved) store_columns<Real, Vectors>(head.retrieved + step * head.value_dim, retrieved, head.columns);
+        tile.save();
+        store_columns<Real, Vectors>(retrieved_then, retrieved, kWidth);
+        *pending_then = pending;
+    }
+
+    void end() { transpose(head.final_weights, head.key_dim, weights, kWidth, head.key_dim, head.columns); }
+
+  private:
+    const HeadForward<Real>& head;
+    Real *const weights, *const retrieved_then, *const pending_then, *const prepared;
+
+    // Known to the compiler where the tile is in registers.
+    FASTWEIGHTS_INLINE Index columns() const { return Rows ? kWidth : head.columns; }
+    FASTWEIGHTS_INLINE Index key_dim() const { return Rows ? Rows : head.key_dim; }
+
+    FASTWEIGHTS_INLINE void fetch(Index step) const {
         // Results are new memory: a store that has to wait for its line holds everything up.
-        const Index later = std::min<Index>(step + 8, head.steps - 1);
-        fetch_to_write(head.reads + later * head.read_step, width);
-        if (head.retrieved) fetch_to_write(head.retrieved + later * head.value_dim, width);
+        fetch_to_write(head.reads + step * head.read_step, kWidth);
+        if (head.retrieved) fetch_to_write(head.retrieved + step * head.value_dim, kWidth);
         // Long inputs come from memory, and the processor foresees nothing beyond the end of a page.
-        fetch_to_read(head.keys + later * head.key_step, head.key_dim);
-        fetch_to_read(head.queries + later * head.query_step, head.key_dim);
-        if (head.lookups != head.keys) fetch_to_read(head.lookups + later * head.lookup_step, head.key_dim);
-        if (Kind == Decay::Channel) fetch_to_read(head.decay + later * head.decay_step, head.key_dim);
-        fetch_to_read(head.values + later * head.value_step, head.columns);
-        const Real* key = head.keys + step * head.key_step;
+        fetch_to_read(head.keys + step * head.key_step, key_dim());
+        fetch_to_read(head.queries + step * head.query_step, key_dim());
+        if (head.lookups != head.keys) fetch_to_read(head.lookups + step * head.lookup_step, key_dim());
+        if (Kind == Decay::Channel) fetch_to_read(head.decay + step * head.decay_step, key_dim());
+        fetch_to_read(head.values + step * head.value_step, columns());
+    }
+
+    // Step `step`, and what the next one retrieves. A tile that is shown to others is W itself.
+    FASTWEIGHTS_INLINE void advance(Tile<Real, Vectors, Rows>& tile, Index step, bool shown, Real& pending, Vector<Real> (&update)[Vectors],
+                                    Vector<Real> (&read)[Vectors], Vector<Real> (&next)[Vectors]) {
+        const Real *key = head.keys + step * head.key_step, *query = head.queries + step * head.query_step;
         const Real* next_lookup = lookup_of<Real, Kind>(head, std::min<Index>(step + 1, head.steps - 1), prepared);
-        const Real* const query = head.queries + step * head.query_step;
-        const Index done = step + 1;
-        const bool saved = head.checkpoints && done < head.steps && done % head.checkpoint_every == 0, shown = saved || done == head.steps;
-        if (Kind == Decay::Head && !shown && *decays * pending >= Real(kLeastPending) && *decays <= 1 &&
-            all_below<Real, Vectors>(update, Real(1e30))) {
+        const Real* const decays = Kind == Decay::None ? nullptr : head.decay + step * head.decay_step;
+        // A tile in registers is multiplied at once: a choice between two loops would take it out of them.
+        if (!Rows && Kind == Decay::Head && !shown && *decays * pending >= Real(kLeastPending) && *decays <= 1 &&
+            may_be_divided<Real, Vectors>(update)) {
             pending *= *decays;
+            const Real inverse = 1 / pending;
 #pragma GCC unroll 8
-            for (int part = 0; part < Vectors; ++part) update[part] /= pending;
-            write_read_retrieve<Real, Vectors, Decay::None>(tile, head.key_dim, key, query, next_lookup, decays, update, read, next);
+            for (int part = 0; part < Vectors; ++part) update[part] *= inverse;
+            write_read_retrieve<Real, Vectors, Rows, Decay::None>(tile, key, query, next_lookup, decays, update, read, next);
 #pragma GCC unroll 8
             for (int part = 0; part < Vectors; ++part) read[part] *= pending, next[part] *= pending;
         } else {
             const Real whole = Kind == Decay::Head ? *decays * pending : Real(1);
-            write_read_retrieve<Real, Vectors, Kind>(tile, head.key_dim, key, query, next_lookup, Kind == Decay::Head ? &whole : decays,
-                                                     update, read, next);
+            write_read_retrieve<Real, Vectors, Rows, Kind>(tile, key, query, next_lookup, Kind == Decay::Head ? &whole : decays, update, read,
+                                                           next);
             pending = 1;
         }
-        store_columns<Real, Vectors>(head.reads + step * head.read_step, read, head.columns);
-#pragma GCC unroll 8
-        for (int part = 0; part < Vectors; ++part) retrieved[part] = next[part];
-        if (saved)
-            transpose(head.checkpoints + (done / head.checkpoint_every - 1) * head.value_dim * head.key_dim, head.key_dim, tile, width,
-                      head.key_dim, head.columns);
     }
-    transpose(head.final_weights, head.key_dim, tile, width, head.key_dim, head.columns);
-}
+};
 
 }  // namespace fastweights::FASTWEIGHTS_LEVEL

@@ -33,7 +33,7 @@ def build(folder: Path) -> Path:
         source = ROOT / "csrc" / "kernels.cpp"
         subprocess.run([COMPILER, *OPTIONS, *defined, *options, "-c", source, "-o", objects[-1]], check=True)
     program = folder / "random_cases"
-    sources = [*(ROOT / "csrc" / f"{name}.cpp" for name in ("dispatch", "generation", "step"))]
+    sources = [*(ROOT / "csrc" / f"{name}.cpp" for name in ("dispatch", "generation", "scan", "step"))]
     sources.append(ROOT / "tests" / "csrc" / "random_cases.cpp")
     subprocess.run([COMPILER, *OPTIONS, *x86, *sources, *objects, "-o", program], check=True)
     return program

@@ -1,4 +1,4 @@
-"""The C++ kernel (csrc/) behind torch.library custom operators: forward step by step, backward in chunks.
+"""The C++ kernel (csrc/) behind torch.library custom operators: forward and backward step by step.
 
 The forward saves what every step retrieved and the weights every CHECKPOINT_EVERY steps, never the weights of every
 step; the backward computes the rest again from there. Results do not depend on the number of threads, bit for bit.
@@ -54,7 +54,7 @@ def _launch_forward(
     checkpoints: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Reads and final weights; retrieved values and checkpoints are filled if given."""
-    reads, final = empty_like(values), torch.empty_like(weights, memory_format=torch.contiguous_format)
+    reads, final = empty_like(values), empty(weights.shape, weights)
     if 0 in weights.shape:
         reads.zero_()
     inputs = _with_rows(queries, keys, values, erase, write, weights, decay, lookups)
@@ -181,7 +181,7 @@ def _new_gradients(
 ) -> list[Tensor]:
     """One gradient for each input, laid out like it; an empty one for an absent input."""
     gradients = [empty_like(x) for x in (queries, keys, values)] + [torch.empty_like(x) for x in (erase, write)]
-    gradients.append(torch.empty_like(weights, memory_format=torch.contiguous_format))
+    gradients.append(empty(weights.shape, weights))
     if decay is not None and decay.dim() == 3:
         gradients.append(torch.empty_like(decay))
     else:

@@ -1,7 +1,7 @@
-// One chunk of the backward scan: the equations of scan/backward.h, in their order.
+// One chunk of the backward scan: the equations of scan/chunk_backward.h, in their order.
 #pragma once
 
-#include "scan/backward.h"
+#include "scan/chunk_backward.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 

@@ -1,10 +1,10 @@
 // One chunk of the backward scan step by step, for chunks with a NaN or an infinity in them.
 //
-// In the products of scan_backward_chunk.h a later step meets an earlier one with the factor zero, and zero times NaN is NaN. Here
+// In the products of scan/chunk_products.h a later step meets an earlier one with the factor zero, and zero times NaN is NaN. Here
 // every number goes exactly where the recurrence takes it. Slow (W is computed again for every step), and rarely needed.
 #pragma once
 
-#include "scan/backward.h"
+#include "scan/chunk_backward.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 

@@ -11,7 +11,7 @@
 // chunk, of which the products with W and F, 16 rows × all values, take little notice.
 #pragma once
 
-#include "scan/backward.h"
+#include "scan/chunk_backward.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
 
