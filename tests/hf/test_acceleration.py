@@ -154,17 +154,6 @@ def test_packed_rows_equal_single_ones(architecture: str, how: str) -> None:
 
 
 @pytest.mark.parametrize("architecture", FAMILIES)
-def test_beams_and_left_padding(architecture: str) -> None:
-    model, ids = tiny_model(architecture), tokens(2, 9)
-    mask = torch.ones_like(ids)
-    mask[0, :4] = 0
-    beams = {"max_new_tokens": 6, "num_beams": 3, "do_sample": False, "attention_mask": mask}
-    stock = model.generate(ids, **beams)
-    with accelerate(model):
-        assert torch.equal(model.generate(ids, **beams), stock)
-
-
-@pytest.mark.parametrize("architecture", FAMILIES)
 def test_a_model_is_loaded_inside_the_context(architecture: str, tmp_path: Path) -> None:
     model, ids = tiny_model(architecture), tokens(1, 30)
     model.save_pretrained(tmp_path)

@@ -51,6 +51,15 @@ def test_the_page_fetches_nothing() -> None:
     assert "default-src 'none'" in html
 
 
+def test_what_scrolls_sideways_is_reached_by_keyboard_and_keeps_its_first_column() -> None:
+    table = Table("losses", "Losses", ("model", "loss"), (("DPFP-1", "0.1"),))
+    html = Report("t", (), (Section("s", drawings=(figure1(),), tables=(table,)),), "").html()
+    assert '<div class="picture" tabindex="0">' in html
+    assert '<div class="table" tabindex="0" role="region" aria-labelledby="table-losses">' in html
+    assert '<caption id="table-losses">Losses</caption>' in html
+    assert re.search(r'<th scope="row">DPFP-1</th>\s*<td>0.1</td>', html)
+
+
 def test_the_same_report_is_the_same_bytes(tmp_path: Path) -> None:
     for folder in ("a", "b"):
         Report("t", (), (Section("s", drawings=(figure1(),)),), "").save(tmp_path / folder)

@@ -1,6 +1,7 @@
 """Figure 2: the paper's grid, and how far our runs are from the published ones."""
 
 import pytest
+from matplotlib.legend import Legend
 
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.retrieval import figure2
@@ -48,6 +49,18 @@ def test_of_several_seeds_the_median_and_the_spread_are_told() -> None:
     losses = enumerate((0.2, 0.0, 0.05))
     row = row_of({preset("capacity", "softmax", "sum", 600, seed, AS_PUBLISHED): loss for seed, loss in losses})
     assert row[5:9] == ("600", "0.030", "0.050 (0 to 0.200, 3 seeds)", "+0.020")
+
+
+def test_a_single_run_at_a_size_of_ones_own_is_inside_the_axes_and_every_line_has_a_name() -> None:
+    run = preset("capacity", "dpfp2", "sum", 33, 1, AS_PUBLISHED)
+    axes = figure2.drawings({run: record(run, 0.9)})[0].figure.axes[0]
+    (own,) = (line for line in axes.lines if list(line.get_xdata()) == [33])
+    assert (list(own.get_ydata()), own.get_marker()) == ([0.9], "^")
+    assert axes.get_ylim()[1] > 0.9
+    colours = {line.get_color() for line in axes.lines}
+    named = {line.get_color() for legend in axes.findobj(Legend) for line in legend.get_lines() if line.get_label()}
+    assert len(colours) > 5
+    assert colours <= named
 
 
 @pytest.mark.parametrize("count", [0, 3])

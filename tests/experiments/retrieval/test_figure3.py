@@ -1,5 +1,7 @@
 """Figure 3: three seeds of each variant, and what each reached."""
 
+from matplotlib.legend import Legend
+
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.retrieval import figure3
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
@@ -32,3 +34,9 @@ def test_the_table_has_the_median_of_the_seeds_under_both_lengths() -> None:
 def test_other_sizes_are_not_shown() -> None:
     other = preset("overwriting", "dpfp1", "sum", 40, 1, AS_PUBLISHED)
     assert figure3.tables({other: record(other)})[0].rows == ()
+
+
+def test_without_runs_of_ones_own_the_symbols_of_the_published_ones_have_names() -> None:
+    axes = figure3.drawings({})[0].figure.axes[0]
+    names = {text.get_text() for legend in axes.findobj(Legend) for text in legend.get_texts()}
+    assert {"DPFP-1, delta rule", "DPFP-1, sum rule", "Schlag (2021)", "where a published run ended"} <= names

@@ -27,3 +27,16 @@ def test_every_loss_is_in_the_table() -> None:
     assert by_text[4] == "0.750"
     assert published[1] == "published, length S"
     assert "–" not in published
+
+
+def test_every_loss_is_inside_the_axes_and_the_theory_is_named_in_the_legend() -> None:
+    run = preset("overwriting", "dpfp1", "delta", 80, 1, AS_PUBLISHED)
+    figure = figure5.drawings({run: record(run, 3e-5, 2e-5)})[0].figure
+    assert all(axes.get_ylim()[0] < 2e-5 and not axes.texts for axes in figure.axes)
+    names = {text.get_text() for text in figure.legends[0].get_texts()}
+    assert {
+        "floor of order-blind rules",
+        "bound of reads of unit variance",
+        "DPFP-1, delta rule",
+        "Linear, delta rule",
+    } <= names

@@ -10,8 +10,8 @@ from fastweights.experiments.retrieval.bounds import rank_bound
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import NEARLY_SOLVED, Outcomes, outcomes, published
 from fastweights.experiments.retrieval.presets import preset
-from fastweights.experiments.retrieval.series import CAPACITY, DETERMINISTIC, feature_dim
-from fastweights.reporting import GREY, Drawing, Table, draw
+from fastweights.experiments.retrieval.series import CAPACITY, DETERMINISTIC, draw_names, feature_dim
+from fastweights.reporting import GREY, Drawing, Series, Table, draw
 from fastweights.runs.display import number
 from fastweights.training.run import Run
 
@@ -142,19 +142,20 @@ def drawing(ours: Outcomes, published: Outcomes, key_dim: int = 64) -> Drawing:
 
     def fill(figure: Figure) -> None:
         axes = figure.subplots()
+        shown: list[Series] = []
         for model, series in CAPACITY.items():
             theirs, runs = published.where(model=model), ours.where(model=model)
             if theirs:
                 axes.plot(theirs.sizes(), best_losses(theirs), **series.published())
             if runs:
                 axes.plot(runs.sizes(), best_losses(runs), **series.ours())
+            shown += [series] if theirs or runs else []
             if model in DETERMINISTIC and (theirs or runs):
                 draw_bound(axes, feature_dim(model, key_dim) or 0, largest, series.colour)
-        axes.set(xlabel="number of associations S", ylabel="best evaluation loss", ylim=(-0.01, 0.53))
+        axes.set(xlabel="number of associations S", ylabel="best evaluation loss")
+        axes.set_ylim(-0.01, max(0.53, 1.02 * axes.dataLim.y1))
         axes.set_xlim(0, largest * 1.02)
-        if axes.get_legend_handles_labels()[0]:
-            corner = (1.01, 1.0)
-            axes.add_artist(axes.legend(title="our runs", loc="upper left", bbox_to_anchor=corner, alignment="left"))
+        draw_names(axes, shown)
         axes.legend(handles=line_kinds(bool(published)), loc="lower left", bbox_to_anchor=(1.01, 0.0))
 
     return Drawing("figure2", draw(9.2, 4.8, fill), caption(ours, bool(published), key_dim), DESCRIPTION)

@@ -10,7 +10,7 @@ from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import SOLVED, Outcomes, median, outcomes, published
 from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.retrieval.series import OVERWRITING, draw_curves, draw_ends, draw_legend
-from fastweights.reporting import GREY, Drawing, Table, draw
+from fastweights.reporting import GREY, Drawing, Series, Table, draw
 from fastweights.runs.display import number
 from fastweights.training.run import Run
 
@@ -98,9 +98,12 @@ def drawing(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
 
     def fill(figure: Figure) -> None:
         axes = figure.subplots()
+        shown: list[Series] = []
         for (model, rule), series in OVERWRITING.items():
-            draw_curves(axes, ours.where(model=model, rule=rule), series)
-            draw_ends(axes, published.where(model=model, rule=rule), series)
+            found, known = ours.where(model=model, rule=rule), published.where(model=model, rule=rule)
+            draw_curves(axes, found, series)
+            draw_ends(axes, known, series)
+            shown += [series] if found or known else []
         axes.set(xscale="log", yscale="log", xlabel="training step", ylabel="evaluation loss")
         axes.set(xlim=(90, 45_000), ylim=(4e-4, 100))
         draw_level(axes, layer_norm_bound(num_keys), "unit-variance reads: ½(1 + S − 2√(S − 1))")
@@ -108,15 +111,15 @@ def drawing(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
         draw_level(axes, order_blind_floor(num_keys, 2 * num_keys), "order-blind rules, evaluated on L = 2S")
         draw_level(axes, layer_norm_floor(num_keys), "layer-normalised reads: 1/(2S)")
         draw_level(axes, SOLVED, "training stops")
-        draw_legend(axes)
+        draw_legend(axes, shown)
 
     return Drawing(
         "figure3",
         draw(10.2, 5.0, fill),
         f"Learning to overwrite (Figure 3 of the paper; S = {num_keys}, sequences of {2 * num_keys}). One "
-        "line per seed; open symbols: where the published runs ended. Grey lines: what theory allows. The "
-        "delta rule reaches the stopping loss; the sum rule ends on the floor of rules that forget the "
-        "order of writes; the layer norm of Schlag (2021) keeps it from ever reaching the stopping loss.",
+        "line per seed; open symbols: where the published runs ended. Grey lines: what theory allows. To "
+        "be expected: the delta rule reaches the stopping loss; the sum rule ends on the floor of rules that forget "
+        "the order of writes; the layer norm of Schlag (2021) keeps it from ever reaching the stopping loss.",
         "Learning curves on logarithmic axes: the delta rule falls to 0.001 within about a thousand steps, "
         "the sum rule stays near 0.1, the Schlag (2021) baselines stay above.",
     )

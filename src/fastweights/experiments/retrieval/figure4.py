@@ -17,7 +17,7 @@ from fastweights.experiments.retrieval.series import (
     draw_legend,
     feature_dim,
 )
-from fastweights.reporting import Drawing, draw
+from fastweights.reporting import Drawing, Series, draw
 from fastweights.training.run import Run
 
 TITLE = "Figure 4: learning curves"
@@ -54,15 +54,18 @@ def drawing(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
 
     def fill(figure: Figure) -> None:
         axes = figure.subplots()
+        shown: list[Series] = []
         for model, series in CAPACITY.items():
-            draw_curves(axes, ours.where(model=model), series, marker_every=0.12)
-            draw_ends(axes, published.where(model=model), series)
+            found, known = ours.where(model=model), published.where(model=model)
+            draw_curves(axes, found, series, marker_every=0.12)
+            draw_ends(axes, known, series)
+            shown += [series] if found or known else []
             if model in DETERMINISTIC:
                 bound = rank_bound(feature_dim(model) or 0, num_keys)
                 axes.axhline(bound, color=series.colour, linestyle=":", linewidth=1.2, zorder=1)
         axes.set(xlabel=f"training step, S = {num_keys}", ylabel="evaluation loss", ylim=(-0.01, 0.55))
         axes.set_xlim(left=0)
-        draw_legend(axes)
+        draw_legend(axes, shown)
 
     return Drawing(
         "figure4",

@@ -104,7 +104,8 @@ def drawing(ours: Outcomes, published: Outcomes) -> Drawing:
         for (model, rule), series in OVERWRITING.items():
             runs = published.where(model=model, rule=rule)
             if runs:
-                left.plot(runs.sizes(), [runs.best(size) for size in runs.sizes()], **series.published())
+                name = {} if ours.where(model=model, rule=rule) else {"label": series.label}
+                left.plot(runs.sizes(), [runs.best(size) for size in runs.sizes()], **series.published(), **name)
         draw_panel(right, ours, lambda outcome: outcome.best_by_text, 2)
         left.set(title="evaluated on length S, as published", ylabel="best evaluation loss")
         right.set(title="evaluated on length 2S, as in the text")
@@ -133,11 +134,10 @@ def draw_panel(axes: Axes, ours: Outcomes, loss: Callable[[Outcome], float], len
             axes.plot(sizes, losses, **series.ours())
     grid = range(20, 201, 10)
     floors = [order_blind_floor(size, lengths * size) for size in grid]
-    axes.plot(grid, floors, color=GREY, linestyle=(0, (4, 3)), linewidth=1.1)
-    note: dict[str, Any] = {"ha": "left", "fontsize": 8.5, "color": "#555555"}
-    axes.text(20, floors[0] * 1.12, "floor of order-blind rules", va="bottom", **note)
+    theory: dict[str, Any] = {"color": GREY, "linewidth": 1.1}
+    axes.plot(grid, floors, linestyle=(0, (4, 3)), label="floor of order-blind rules", **theory)
     bounds = [layer_norm_bound(size) for size in grid]
-    axes.plot(grid, bounds, color=GREY, linestyle=(0, (1, 1.5)), linewidth=1.1)
-    axes.text(105, bounds[-1] * 1.7, "bound of reads of unit variance", va="bottom", **note)
-    axes.set(yscale="log", xlabel="number of keys S", xlim=(15, 205), ylim=(5e-5, 400))
+    axes.plot(grid, bounds, linestyle=(0, (1, 1.5)), label="bound of reads of unit variance", **theory)
+    axes.set(yscale="log", xlabel="number of keys S", xlim=(15, 205))
+    axes.set_ylim(min(5e-5, 0.7 * axes.dataLim.minposy), 400)
     axes.set_xticks(range(20, 201, 20))

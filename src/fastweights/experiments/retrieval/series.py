@@ -1,5 +1,7 @@
 """The look of each model and rule of the retrieval experiments, and the learning curves of Figures 3 and 4."""
 
+from collections.abc import Iterable
+
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
@@ -16,7 +18,7 @@ CAPACITY = {
     "favor64": Series("FAVOR+ 64", VERMILION, "P", "--"),
     "favor128": Series("FAVOR+ 128", PURPLE, "X", "--"),
     "favor512": Series("FAVOR+ 512", GREY, "*", "--"),
-    "favor128-stabilised": Series("FAVOR+ 128, stabilised", PURPLE, "X", "-"),
+    "favor128-stabilised": Series("FAVOR+ 128, stabilised", PURPLE, "h", "-"),
 }
 """Models of the capacity experiment, in the order of the legend."""
 
@@ -73,15 +75,20 @@ def draw_ends(axes: Axes, runs: Outcomes, series: Series) -> None:
         )
 
 
-def draw_legend(axes: Axes) -> None:
-    """Our runs by name, beside the axes, and what open symbols mean."""
-    handles, _ = axes.get_legend_handles_labels()
+def draw_names(axes: Axes, shown: Iterable[Series]) -> None:
+    """The name of every series in the axes, ours or published, beside them."""
+    handles = [Line2D([], [], **series.ours()) for series in shown]
     if handles:
-        corner = (1.01, 1.0)
-        names = axes.legend(loc="upper left", bbox_to_anchor=corner, title="our runs", alignment="left")
+        names = axes.legend(handles=handles, loc="upper left", bbox_to_anchor=(1.01, 1.0))
         axes.add_artist(names)
         # What is clipped to the axes, as added artists are, gets no room outside of them.
         names.set_clip_on(False)
+
+
+def draw_legend(axes: Axes, shown: Iterable[Series]) -> None:
+    """The names beside the axes, and what lines and open symbols mean."""
+    draw_names(axes, shown)
+    line = Line2D([], [], color=GREY, label="our runs")
     end = Line2D([], [], linestyle="none", marker="o", markersize=8, label="where a published run ended")
     end.set(markerfacecolor="none", markeredgecolor=GREY)
-    axes.legend(handles=[end], loc="lower left", bbox_to_anchor=(1.01, 0.0))
+    axes.legend(handles=[line, end], loc="lower left", bbox_to_anchor=(1.01, 0.0))
