@@ -245,7 +245,7 @@ def test_layers_that_keep_their_functions_are_served_until_it_is_undone() -> Non
 @needs_globals
 @pytest.mark.parametrize("architecture", ["qwen3_5", "mamba2"])
 def test_compiled_into_one_graph_it_gives_the_same_logits(architecture: str) -> None:
-    command = [sys.executable, str(Path(__file__).with_name("compiled_model.py")), architecture]
+    command = [sys.executable, "-W", "error:Dynamo", str(Path(__file__).with_name("compiled_model.py")), architecture]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) <= 1e-5

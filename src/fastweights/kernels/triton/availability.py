@@ -1,7 +1,6 @@
 """Whether Triton can run here, asked without importing it."""
 
 import os
-from functools import cache
 from importlib.util import find_spec
 
 import torch
@@ -10,10 +9,13 @@ DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 """Of queries, keys and values; weights are kept in float32."""
 
 
-@cache
+# Looked for once, here: torch.compile warns of a cached function in what it traces.
+_FOUND = find_spec("triton") is not None
+
+
 def installed() -> bool:
     """Whether Triton is installed."""
-    return find_spec("triton") is not None
+    return _FOUND
 
 
 def interpreted() -> bool:
