@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastweights.experiments.contenders import CONTENDERS, DELTA_FAMILY, contender
+from fastweights.experiments.contenders import CONTENDERS, contender
 from fastweights.experiments.recall.grids import ALL
 from fastweights.experiments.series import CONTENDER_SERIES
 from fastweights.layers import FastWeightAttention
@@ -16,7 +16,7 @@ def test_memories_that_are_compared_have_one_size(heads: int) -> None:
         if isinstance(layer, FastWeightAttention):
             sizes.add(layer.initial_state(1).weights.numel())
     assert sizes == {heads * (64 // heads) * (2 * 64 // heads)}
-    assert set(DELTA_FAMILY) <= set(ALL) <= CONTENDERS.keys()
+    assert set(ALL) <= CONTENDERS.keys()
 
 
 def test_each_has_a_name_and_a_look_of_its_own() -> None:

@@ -51,9 +51,6 @@ CONTENDERS: dict[str, AttentionConfig] = {
 }
 """`delta` is the paper's choice, sum-normalised; `-2` has β in (0, 2); `product` n writes per step, β in (0, 2)."""
 
-DELTA_FAMILY = ("delta", "nlms", "delta-l2", "delta-centred", "gated-delta", "kimi-delta")
-"""Memories that replace what a key retrieves; with attention normalisation the rule does not do that any more."""
-
 
 def contender(name: str) -> AttentionConfig:
     """The attention of this name; a ValueError lists the names there are."""

@@ -1,5 +1,6 @@
 """The memories whose writes are compared: an update rule, and what keys and reads are normalised by."""
 
+import re
 from dataclasses import dataclass
 
 from fastweights.memory import (
@@ -46,4 +47,4 @@ def memory_name(rule: UpdateRule, normalisation: Normalisation, attention: Atten
         if (memory.rule, memory.normalisation, memory.attention) == (rule, normalisation, attention):
             return name
     parts = [type(rule).__name__, type(normalisation).__name__, *(["attention"] if attention else [])]
-    return "-".join(parts).lower()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", "-".join(parts)).lower()

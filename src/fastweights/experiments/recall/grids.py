@@ -29,7 +29,7 @@ BINDINGS = {
 }
 DECIDING_BINDINGS = {
     "rebinding": ("sum", "delta-attention", "delta", "nlms", "delta-l2", "delta-centred"),
-    "rebinding-64": ("sum", "delta", "delta-l2"),
+    "rebinding-64": ("sum", "delta", "delta-l2", "gated-delta", "kimi-delta"),
 }
 """Models that decide a claim have every seed, the others the first."""
 
