@@ -11,6 +11,8 @@ import transformers
 from torch import Tensor
 
 from benchmarks.operators import readable
+from benchmarks.record import SpeedRecord
+from benchmarks.table import NOTHING, Table, best, milliseconds
 from benchmarks.timing import Json, race, stopwatch
 from fastweights.hf import accelerate
 
@@ -147,3 +149,22 @@ class AccelerationMeasurement:
         for what, call in calls_of(model, self.lengths, self.trained).items():
             times |= race(both_ways(architecture, what, call), self.seconds)
         return {"threads": self.threads, "errors": {self.model: readable(error)}, "refused": [], "times": times}
+
+
+def table(record: SpeedRecord) -> Table:
+    """Whole calls of models of transformers, and how many times as fast they are on the operator."""
+    rows = []
+    for name, measured in record.measurements.items():
+        if not name.startswith("accelerate "):
+            continue
+        model = name.removeprefix("accelerate ").rpartition(" threads")[0]
+        times = measured["times"]
+        for what in dict.fromkeys(key.rpartition(": ")[0] for key in times):
+            tokens = DECODED if what == "decoding" else 1
+            stock, ours = (best(times, f"{what}: {who}", "call") for who in ("stock", "accelerated"))
+            cells = (milliseconds(None if time is None else time / tokens) for time in (stock, ours))
+            gain = NOTHING if stock is None or ours is None else f"{stock / ours:.2f} ×"
+            shown = "decoding, per token" if what == "decoding" else what
+            rows.append((model, str(measured["threads"]), shown, *cells, gain))
+    columns = ("model", "threads", "call", "transformers ms", "accelerated ms", "faster")
+    return Table("Models of transformers: 512 wide, 4 layers, batch 1", columns, rows)

@@ -12,6 +12,8 @@ from benchmarks.entries import TOLERANCE
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import readable
 from benchmarks.problems import Case, draw_memory, upstream
+from benchmarks.record import SpeedRecord
+from benchmarks.table import Table, best, milliseconds, ratio
 from benchmarks.timing import Json, Times
 from fastweights import fast_weight_scan
 
@@ -144,3 +146,18 @@ def train(call: Call, inputs: Drawn, gradient: Tensor) -> Callable[[], Times]:
         return {"training": end - start, "backward": end - middle}
 
     return timed
+
+
+def table(record: SpeedRecord) -> Table:
+    """What a decay and lookups cost beside one decay per head, and beside transformers' Kimi Delta Attention."""
+    rows = []
+    for measured in record.kind("decay"):
+        size = Case(**measured["case"]).name
+        for who in measured["times"]:
+            cells = [
+                (best(measured["times"], who, what), best(measured["times"], "per head", what))
+                for what in ("forward", "backward", "training")
+            ]
+            rows.append((size, who, *(milliseconds(time) for time, _ in cells), *(ratio(*cell) for cell in cells)))
+    columns = ("b, h, t, k, v", "decay", "forward ms", "backward ms", "both ms", "of per head", "backward", "both")
+    return Table("Decay and lookups", columns, rows)

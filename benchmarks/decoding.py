@@ -16,6 +16,8 @@ from benchmarks.entries import TOLERANCE
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import readable
 from benchmarks.problems import Case, define_memory, draw_memory
+from benchmarks.record import SpeedRecord
+from benchmarks.table import Table, best, microseconds, ratio
 from benchmarks.timing import Json, Times
 from fastweights import fast_weight_scan
 
@@ -151,3 +153,14 @@ def attention_burst(case: Case, length: int) -> Callable[[], Times]:
         return {"step": (perf_counter() - start) / BURST}
 
     return timed
+
+
+def table(record: SpeedRecord) -> Table:
+    """Single steps, and the native step against each."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "decoding"):
+        native = best(measured["times"], "native step", "step")
+        for name in measured["times"]:
+            seconds = best(measured["times"], name, "step")
+            rows.append((name, microseconds(seconds), ratio(seconds, native)))
+    return Table("One step, b = 1, h = 8, k = v = 64, no gradients", ("step", "µs", "native is faster by"), rows)

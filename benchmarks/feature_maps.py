@@ -10,6 +10,8 @@ from benchmarks.entries import TOLERANCE
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.layer_parts import Part
 from benchmarks.operators import readable
+from benchmarks.record import SpeedRecord
+from benchmarks.table import Table, best, milliseconds, percent, share_of
 from benchmarks.timing import Json, Times
 from fastweights import DPFP, SumNormalisation, fast_weight_scan
 from fastweights.layers.feature_projection import FeatureProjection
@@ -81,3 +83,19 @@ def map_both(mapping: FeatureProjection) -> Callable[..., tuple[Tensor, ...]]:
 def scan(queries: Tensor, keys: Tensor, values: Tensor, strengths: Tensor) -> tuple[Tensor, ...]:
     """The reads of the delta rule."""
     return fast_weight_scan(queries, keys, values, strengths, strengths)[:1]
+
+
+def table(record: SpeedRecord) -> Table:
+    """Mapping queries and keys, and how it compares with the scan."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "feature maps"):
+        times = measured["times"]
+        for name in dict.fromkeys(key.partition(":")[0] for key in times):
+            cells = []
+            for what in ("forward", "training"):
+                mapping, scan = best(times, f"{name}: map", what), best(times, f"{name}: scan", what)
+                cells += [milliseconds(mapping), milliseconds(scan), percent(share_of(mapping, scan))]
+            rows.append((name, *cells))
+    parts = [f"{what} {part}" for what in ("forward", "training") for part in ("map ms", "scan ms", "map of scan")]
+    title = "Mapping and normalising queries and keys, and the scan over them, b = 4, h = 8, t = 1024, d = v = 64"
+    return Table(title, ("map", *parts), rows)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from benchmarks.competitors import COMPETITORS
 from benchmarks.problems import Case
 from benchmarks.record import SpeedRecord
-from benchmarks.tables import best, share
+from benchmarks.table import best, share
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

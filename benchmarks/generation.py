@@ -12,6 +12,8 @@ from torch import Tensor
 from benchmarks.competitors import missing_transformers
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.language_models import VOCABULARY, config_of, make, text
+from benchmarks.record import SpeedRecord
+from benchmarks.table import NOTHING, Table, best, milliseconds, percent, ratio, share_of
 from benchmarks.timing import Json, Times
 from fastweights.models.language_model import LanguageModel
 
@@ -151,3 +153,20 @@ def generate(model: Any) -> Callable[[], Times]:
         return {"word": (seconds(1 + BURST) - min(seconds(1) for _ in range(2))) / BURST}
 
     return timed
+
+
+def table(record: SpeedRecord) -> Table:
+    """Time and memory for the next word, by how many words were read before."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "generation"):
+        for name in measured["times"]:
+            model, _, context = name.partition(" after ")
+            first = best(measured["times"], f"{model} after {CONTEXTS[0]}", "word")
+            peer = best(measured["times"], f"{GPT2} after {context}", "word")
+            seconds = best(measured["times"], name, "word")
+            size = f"{measured['bytes'][name] / 2**10:,.0f}" if measured["bytes"][name] else NOTHING
+            cells = (milliseconds(seconds), percent(share_of(seconds, first)), ratio(peer, seconds), size)
+            rows.append((model, f"{int(context):,}", *cells))
+    after = f"of that after {CONTEXTS[0]}"
+    columns = ("attention", "words before", "ms per word", after, "faster than transformers' GPT-2", "state KiB")
+    return Table("Generating with the language model for CPUs", columns, rows)

@@ -11,6 +11,8 @@ from benchmarks.competitors import COMPETITORS
 from benchmarks.entries import TOLERANCE
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import readable
+from benchmarks.record import SpeedRecord
+from benchmarks.table import NOTHING, Table, best, ratio
 from benchmarks.timing import Json, Times, stopwatch
 from fastweights import FastWeightAttention, FastWeightState
 from fastweights.experiments.language_models.presets import PRESETS
@@ -172,3 +174,36 @@ class TrainingMeasurement:
             "refused": [name for name in names if name not in agreed],
             "times": times,
         }
+
+
+def table(record: SpeedRecord) -> Table:
+    """Training steps of the language model for CPUs."""
+    rows = []
+    for measured in record.kind("language-model"):
+        times = measured["times"]
+        softmax, peer = (best(times, name, "training") for name in ("softmax", PEER))
+        for name in times:
+            seconds = best(times, name, "training")
+            bound = best(times, f"{BOUND}{LOW if name.endswith(LOW) else ''}", "training")
+            speed = NOTHING if seconds is None else f"{TOKENS / seconds:,.0f}"
+            rows.append(
+                (
+                    name,
+                    str(measured["length"]),
+                    str(measured["threads"]),
+                    speed,
+                    ratio(softmax, seconds),
+                    ratio(peer, seconds),
+                    NOTHING if bound is None or seconds is None else f"{100 * bound / seconds:.0f} %",
+                )
+            )
+    columns = (
+        "attention",
+        "L",
+        "threads",
+        "words per second",
+        "faster than softmax",
+        "than transformers' rule",
+        "of the speed without attention",
+    )
+    return Table(f"Training the language model for CPUs, {TOKENS} words a step in segments of L", columns, rows)

@@ -8,7 +8,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.gemm import race_with_yardstick
+from benchmarks.record import SpeedRecord
 from benchmarks.stacks import ATTENTIONS, BATCH, HEADS, MODEL_DIM, STEPS
+from benchmarks.table import Table, best, milliseconds, percent, share_of
 from benchmarks.timing import Json, Times
 from fastweights import FastWeightAttention, fast_weight_scan
 
@@ -84,3 +86,16 @@ class LayerMeasurement:
             calls |= {f"{name}: {part}": content.timed() for part, content in parts_of(layer).items()}
         times, yardstick = race_with_yardstick(calls, self.seconds)
         return {"threads": self.threads, **yardstick, "missing": {}, "errors": {}, "refused": [], "times": times}
+
+
+def table(record: SpeedRecord) -> Table:
+    """Where the time of a layer goes."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "layer parts"):
+        for name in measured["times"]:
+            whole = best(measured["times"], f"{name.partition(':')[0]}: whole layer", "training")
+            forward, backward, training = (
+                best(measured["times"], name, what) for what in ("forward", "backward", "training")
+            )
+            rows.append((name, milliseconds(forward), milliseconds(backward), percent(share_of(training, whole))))
+    return Table("Inside one layer", ("part", "forward ms", "backward ms", "of the layer"), rows)

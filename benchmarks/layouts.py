@@ -11,6 +11,8 @@ from benchmarks.entries import TOLERANCE
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import readable
 from benchmarks.problems import Case, upstream
+from benchmarks.record import SpeedRecord
+from benchmarks.table import Table, best, milliseconds, pair, percent, share, share_of
 from benchmarks.timing import Json, Times
 
 KINDS = ("layer", "contiguous", "layer, decay per head", "contiguous, decay per head")
@@ -67,3 +69,25 @@ def problem(case: Case, kind: str) -> tuple[Call, Drawn]:
 def as_in_a_layer(x: Tensor) -> Tensor:
     """The same numbers laid out b t h ·, as the projection of a layer leaves them, and seen as b h t ·."""
     return x.transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def table(record: SpeedRecord) -> Table:
+    """The operator in the layout of layers, with and without decay, against contiguous tensors without."""
+    rows = []
+    for measured in record.kind("layout"):
+        case, times = Case(**measured["case"]), measured["times"]
+        for kind in (kind for kind in KINDS if kind in times):
+            forward, backward = (best(times, kind, what) for what in ("forward", "backward"))
+            plain = [best(times, "contiguous", what) for what in ("forward", "backward")]
+            rows.append(
+                (
+                    case.name,
+                    kind,
+                    pair(milliseconds(forward), milliseconds(backward)),
+                    percent(share(case.forward_flop, forward, measured["gemm"])),
+                    percent(share(case.backward_flop, backward, measured["gemm"])),
+                    pair(percent(share_of(forward, plain[0])), percent(share_of(backward, plain[1]))),
+                )
+            )
+    columns = ("sizes", "layout", "forward / backward ms", "forward of peak", "backward of peak", "of contiguous")
+    return Table("The operator on what layers hand over (views of b t h ·)", columns, rows)

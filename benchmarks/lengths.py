@@ -10,6 +10,8 @@ from benchmarks.entries import TOLERANCE, Entry
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import check, readable
 from benchmarks.problems import Case
+from benchmarks.record import SpeedRecord
+from benchmarks.table import NOTHING, Table, best, microseconds
 from benchmarks.timing import Json, Times
 
 STEPS = (64, 256, 1024, 4096, 16384)
@@ -57,3 +59,24 @@ class LengthMeasurement:
             "refused": [steps for steps in entries if steps not in agreed],
             "times": {steps: {**results[f"{steps} forward"], **results[f"{steps} train"]} for steps in agreed},
         }
+
+
+def table(record: SpeedRecord) -> Table:
+    """Time per token of the native backend, and how far from that of t = 1024."""
+    rows = []
+    for measured in record.kind("length"):
+        for steps in measured["times"]:
+            cells: list[str] = []
+            for what in ("forward", "training"):
+                here, reference = (per_token(measured, n, what) for n in (steps, "1024"))
+                off = NOTHING if here is None or reference is None else f"{100 * (here / reference - 1):+.0f} %"
+                cells += [microseconds(here), off]
+            rows.append((steps, str(measured["threads"]), *cells))
+    columns = ("t", "threads", "forward µs per token", "against 1024", "training µs per token", "against 1024")
+    return Table("Cost per token by length, native, b = 1, h = 8, k = v = 64", columns, rows)
+
+
+def per_token(measured: Json, steps: str, what: str) -> float | None:
+    """Seconds per token of all sequences."""
+    seconds = best(measured["times"], steps, what)
+    return None if seconds is None else seconds / (int(steps) * measured["batch"])

@@ -10,6 +10,8 @@ from benchmarks.competitors import COMPETITORS
 from benchmarks.entries import TOLERANCE, Entry, error, expected_results
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.problems import Case
+from benchmarks.record import SpeedRecord
+from benchmarks.table import Table, best, milliseconds, pair, percent, ratio, share
 from benchmarks.timing import Json, Times
 
 
@@ -76,3 +78,50 @@ def time(entries: dict[str, Entry], seconds: float) -> Json:
 def readable(value: float) -> float | None:
     """Two digits, and null for what JSON has no word for."""
     return float(f"{value:.2g}") if math.isfinite(value) else None
+
+
+def operator_row(measured: Json) -> tuple[str, ...]:
+    """Sizes, native times, how much of the peak they are, and the other competitors as multiples."""
+    case, times = Case(**measured["case"]), measured["times"]
+    forward, training, backward = (best(times, "native", what) for what in ("forward", "training", "backward"))
+    others = [
+        pair(ratio(best(times, name, "forward"), forward), ratio(best(times, name, "training"), training))
+        for name in COMPETITORS
+        if name != "native"
+    ]
+    return (
+        f"{case.batch}, {case.heads}, {case.steps}, {case.key_dim}, {case.value_dim}",
+        str(measured["threads"]),
+        f"{measured['gemm'] / 1e9:.0f}",
+        pair(milliseconds(forward), milliseconds(training)),
+        percent(share(case.forward_flop, forward, measured["gemm"])),
+        percent(share(case.backward_flop, backward, measured["gemm"])),
+        *others,
+    )
+
+
+COLUMNS = (
+    "b, h, t, k, v",
+    "threads",
+    "GEMM GFLOP/s",
+    "native ms",
+    "forward of peak",
+    "backward of peak",
+    "faster than chunked",
+    "than transformers",
+    "than SDPA",
+)
+
+
+def table(record: SpeedRecord) -> Table:
+    """Everything about the operator."""
+    rows = [operator_row(measured) for measured in record.kind("operator")]
+    return Table("The operator: forward / forward + backward", COLUMNS, rows)
+
+
+def headline(record: SpeedRecord) -> Table:
+    """The operator at t = 1024 on two threads."""
+    chosen = [m for m in record.kind("operator") if m["threads"] == 2 and m["case"]["steps"] == 1024]
+    columns = tuple(name for name in COLUMNS if name not in ("threads", "GEMM GFLOP/s"))
+    rows = [(row[0], *row[3:]) for row in map(operator_row, chosen)]
+    return Table("Forward / forward + backward", columns, rows)

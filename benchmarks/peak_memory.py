@@ -8,6 +8,8 @@ from pathlib import Path
 from benchmarks.competitors import COMPETITORS
 from benchmarks.entries import Entry
 from benchmarks.problems import Case
+from benchmarks.record import SpeedRecord
+from benchmarks.table import NOTHING, Table
 from benchmarks.timing import Json
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
@@ -59,3 +61,15 @@ def resident(field: str) -> int:
                 return 1024 * int(line.split()[1])
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak if sys.platform == "darwin" else 1024 * peak
+
+
+def table(record: SpeedRecord) -> Table:
+    """Peak memory on top of the inputs, a row per case and pass, a column per competitor."""
+    found: dict[tuple[str, str], dict[str, str]] = {}
+    for measured in record.kind("memory"):
+        case = Case(**measured["case"])
+        row = (f"{case.batch}, {case.heads}, {case.steps}", "training" if measured["training"] else "forward")
+        cell = f"{measured['bytes'] / 2**20:.0f}" if "bytes" in measured else NOTHING
+        found.setdefault(row, {})[measured["competitor"]] = cell
+    rows = [(*row, *(cells.get(name, NOTHING) for name in COMPETITORS)) for row, cells in found.items()]
+    return Table("Peak memory beyond the inputs in MiB, k = v = 64", ("b, h, t", "pass", *COMPETITORS), rows)

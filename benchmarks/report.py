@@ -5,9 +5,27 @@
 
 from pathlib import Path
 
+from benchmarks import (
+    accelerate,
+    decays,
+    decoding,
+    feature_maps,
+    generation,
+    language_models,
+    layer_parts,
+    layouts,
+    lengths,
+    operators,
+    peak_memory,
+    peers,
+    shortcuts,
+    stacks,
+    synthetic,
+    translation,
+)
 from benchmarks.figure import draw
 from benchmarks.record import SpeedRecord
-from benchmarks.tables import all_tables, decoding, headline, language_models, stacks
+from benchmarks.table import Table
 from fastweights.files import write_whole
 from fastweights.reporting import fill_markers, print_table
 
@@ -17,7 +35,33 @@ FIGURE = ROOT / "docs" / "figures" / "speed.png"
 NAME = "speed"
 MARKER = f"<!-- {NAME} -->"
 
+TABLES = (
+    layouts.table,
+    operators.table,
+    lengths.table,
+    decays.table,
+    decoding.table,
+    shortcuts.table,
+    stacks.table,
+    language_models.table,
+    translation.table,
+    translation.document_table,
+    generation.table,
+    peers.table,
+    accelerate.table,
+    synthetic.table,
+    feature_maps.table,
+    layer_parts.table,
+    peak_memory.table,
+)
+"""Every table in the order in which it is shown; each stands with its measurement."""
+
 __all__ = ["draw", "print_tables", "publish"]
+
+
+def all_tables(record: SpeedRecord) -> list[Table]:
+    """Every table that has rows."""
+    return [table for make in TABLES if (table := make(record)).rows]
 
 
 def print_tables(record: SpeedRecord) -> None:
@@ -41,7 +85,7 @@ def summary(record: SpeedRecord) -> str:
     lines = [
         "![Training speed by sequence length, and share of the processor's peak](docs/figures/speed.png)",
         "",
-        headline(record).markdown(),
+        operators.headline(record).markdown(),
         f"Times and ratios are forward / forward + backward, on 2 threads. {machine(record)}",
     ]
     return "\n".join([*lines, *sentences(record)])
@@ -50,25 +94,25 @@ def summary(record: SpeedRecord) -> str:
 def sentences(record: SpeedRecord) -> list[str]:
     """The figures on decoding and whole training steps, where they were measured."""
     said = []
-    steps = {row[0]: row for row in decoding(record).rows}
+    steps = {row[0]: row for row in decoding.table(record).rows}
     if "native step" in steps and "eager step" in steps:
         said.append(
             f"One decoding step takes {steps['native step'][1]} µs, Python call included, "
             f"{steps['eager step'][2]} faster than the same step in eager PyTorch."
         )
-    named = {row[0]: row for row in stacks(record).rows if row[1] == "2"}
+    named = {row[0]: row for row in stacks.table(record).rows if row[1] == "2"}
     if "delta, DPFP-1" in named:
         said.append(
             f"A training step of a 4-layer, 256-wide stack at t = 1024 takes {named['delta, DPFP-1'][2]} ms with the "
             f"delta rule and DPFP-1, {named['delta, DPFP-1'][3]} faster than with softmax attention."
         )
-    trained = language_models(record).rows
-    lengths = [row for row in trained if row[0] == "delta, DPFP-1" and row[2] == "2"]
-    if lengths:
-        ratios = ", ".join(f"{row[4]} at L = {row[1]}" for row in lengths)
+    trained = language_models.table(record).rows
+    measured = [row for row in trained if row[0] == "delta, DPFP-1" and row[2] == "2"]
+    if measured:
+        ratios = ", ".join(f"{row[4]} at L = {row[1]}" for row in measured)
         said.append(
-            f"The language model for CPUs trains on {lengths[0][3]} words per second, embedding and softmax included, "
-            f"{lengths[0][6]} of what it would do with no attention at all. In segments of L words it is faster than "
+            f"The language model for CPUs trains on {measured[0][3]} words per second, embedding and softmax included, "
+            f"{measured[0][6]} of what it would do with no attention at all. In segments of L words it is faster than "
             f"with softmax attention: {ratios}."
         )
     return said

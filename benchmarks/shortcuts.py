@@ -8,6 +8,8 @@ import torch
 
 from benchmarks.competitors import missing_backend
 from benchmarks.gemm import race_with_yardstick
+from benchmarks.record import SpeedRecord
+from benchmarks.table import Table, best, milliseconds, ratio
 from benchmarks.timing import Json, Times, stopwatch
 from fastweights import DPFP, FastWeightAttention, fast_weight_scan
 from fastweights.kernels.features import fused_features
@@ -115,3 +117,14 @@ def both(
             return timed()
 
     return {f"{name} with": timed, f"{name} without": slower}
+
+
+def table(record: SpeedRecord) -> Table:
+    """What the single-step path and the buffer pool are worth."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "shortcuts"):
+        times = measured["times"]
+        for name in (who.removesuffix(" with") for who in times if who.endswith(" with")):
+            taken, without = (best(times, f"{name} {how}", "call") for how in ("with", "without"))
+            rows.append((name, milliseconds(taken), milliseconds(without), ratio(without, taken)))
+    return Table("Shortcuts", ("call", "with, ms", "without, ms", "gain"), rows)

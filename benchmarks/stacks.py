@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from benchmarks.entries import TOLERANCE
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import readable
+from benchmarks.record import SpeedRecord
+from benchmarks.table import Table, best, milliseconds, ratio
 from benchmarks.timing import Json, Times, stopwatch
 from fastweights import (
     DPFP,
@@ -153,3 +155,15 @@ class StackMeasurement:
             "refused": [name for name in self.attentions if name not in agreed],
             "times": times,
         }
+
+
+def table(record: SpeedRecord) -> Table:
+    """Training steps of the small Transformer."""
+    rows = []
+    for measured in record.kind("stack"):
+        softmax = best(measured["times"], "softmax", "training")
+        for name in measured["times"]:
+            seconds = best(measured["times"], name, "training")
+            rows.append((name, str(measured["threads"]), milliseconds(seconds), ratio(softmax, seconds)))
+    columns = ("attention", "threads", "training step ms", "faster than softmax")
+    return Table("A training step: 4 layers, 256 wide, 8 heads, batch 4, t = 1024", columns, rows)

@@ -13,6 +13,8 @@ from typing import NamedTuple
 import torch
 
 from benchmarks.gemm import race_with_yardstick
+from benchmarks.record import SpeedRecord
+from benchmarks.table import Table, best, milliseconds, ratio
 from benchmarks.timing import Json, Times, stopwatch
 from fastweights.experiments.carry_out import SMALL_RUNS
 from fastweights.experiments.retrieval.evaluation import PROTOCOLS, evaluate
@@ -81,3 +83,25 @@ class SyntheticMeasurement:
                 calls[f"{case.label}: {name}"] = stopwatch("evaluation", scored)
         times, yardstick = race_with_yardstick(calls, self.seconds)
         return {"threads": self.threads, **yardstick, "missing": {}, "errors": {}, "refused": [], "times": times}
+
+
+def table(record: SpeedRecord) -> Table:
+    """Steps and evaluations of the synthetic experiments."""
+    rows = []
+    for measured in (m for name, m in record.measurements.items() if name == "synthetic"):
+        times = measured["times"]
+        for case in CASES:
+            step = best(times, f"{case.label}: step", "step")
+            evaluations = [best(times, f"{case.label}: {name}", "evaluation") for name in PROTOCOLS]
+            if step is not None:
+                published = None if case.published is None else case.published / 1e3
+                cells = (milliseconds(step), milliseconds(published), ratio(published, step))
+                rows.append((case.label, *cells, *map(milliseconds, evaluations)))
+    columns = (
+        "setting, model, rule, S",
+        "step ms",
+        "published code's",
+        "faster",
+        *(f"evaluation ms, {name}" for name in PROTOCOLS),
+    )
+    return Table("The synthetic experiments, batch 32 (tanh: 128), 2 threads", columns, rows)

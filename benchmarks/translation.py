@@ -10,6 +10,8 @@ from torch import Tensor, nn
 from benchmarks.entries import TOLERANCE
 from benchmarks.gemm import race_with_yardstick
 from benchmarks.operators import readable
+from benchmarks.record import SpeedRecord
+from benchmarks.table import NOTHING, Table, best, milliseconds
 from benchmarks.timing import Json, Times, race, stopwatch
 from fastweights.experiments.translation.config import TranslationConfig
 from fastweights.experiments.translation.presets import PRESETS
@@ -173,3 +175,35 @@ def _late_step(model: Translator, behind: int) -> Json:
         return {"step": (perf_counter() - start) / BURST}
 
     return {**race({"step": burst}, 0.3)["step"]["step"], "bytes": size}
+
+
+def table(record: SpeedRecord) -> Table:
+    """A training step as a multiple of softmax's, and how many sentences are translated in a second."""
+    decoded = {measured["threads"]: measured["sentences"] for measured in record.kind("translation-decoding")}
+    rows = []
+    for measured in record.kind("translation-training"):
+        softmax = best(measured["times"], "standard", "training")
+        for name in measured["times"]:
+            step = best(measured["times"], name, "training")
+            speeds = decoded.get(measured["threads"], {}).get(name, {})
+            multiple = NOTHING if step is None or softmax is None else f"{step / softmax:.2f} ×"
+            speed = [f"{speeds[beams]:.0f}" if beams in speeds else NOTHING for beams in ("1", "4")]
+            rows.append((name, str(measured["threads"]), milliseconds(step), multiple, *speed))
+    columns = ("model", "threads", "ms a step", "of softmax", "sentences/s, greedy", "beam 4")
+    return Table(f"Translators: a training step of {PAIRS} pairs of {LENGTH} tokens, and decoding", columns, rows)
+
+
+def document_table(record: SpeedRecord) -> Table:
+    """Time and memory of a decoder's step by what is behind it."""
+    rows = [
+        (name, str(measured["threads"]), *(_step_and_size(part) for part in parts.values()))
+        for measured in record.kind("translation-decoding")
+        for name, parts in measured["document"].items()
+    ]
+    behind = next((list(parts) for m in record.kind("translation-decoding") for parts in m["document"].values()), [])
+    heads = (f"ms a token, kB kept after {count} tokens" for count in behind)
+    return Table("Translation of one document, token by token", ("model", "threads", *heads), rows)
+
+
+def _step_and_size(part: Json) -> str:
+    return f"{milliseconds(part['best'])}, {part['bytes'] / 1000:.0f}"

@@ -1,9 +1,8 @@
 """The measurement of accelerated models runs, and its table says what was measured."""
 
 import pytest
-from benchmarks.accelerate import MODELS, AccelerationMeasurement
+from benchmarks.accelerate import MODELS, AccelerationMeasurement, table
 from benchmarks.record import SpeedRecord
-from benchmarks.tables import accelerated
 
 
 def one(seconds: float) -> dict[str, dict[str, float]]:
@@ -19,7 +18,7 @@ def test_a_call_is_compared_with_that_of_transformers_and_decoding_counts_per_to
     }
     measured = {"threads": 2, "errors": {}, "refused": [], "times": times}
     record = SpeedRecord("full", "", "", {}, {"accelerate mamba2, 16 heads threads2": measured})
-    assert accelerated(record).rows == [
+    assert table(record).rows == [
         ("mamba2, 16 heads", "2", "prefill 1024", "500", "200", "2.50 ×"),
         ("mamba2, 16 heads", "2", "decoding, per token", "10", "8", "1.25 ×"),
     ]

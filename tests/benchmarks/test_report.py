@@ -6,9 +6,11 @@ import pytest
 from benchmarks.figure import draw
 from benchmarks.generation import GPT2
 from benchmarks.language_models import BOUND, PEER
+from benchmarks.operators import headline
 from benchmarks.record import SpeedRecord
 from benchmarks.report import MARKER, details, publish, summary, updated
-from benchmarks.tables import decays, feature_maps, generation, headline, language_models, lengths, memory, shortcuts
+
+from benchmarks import decays, feature_maps, generation, language_models, lengths, peak_memory, shortcuts
 
 ENVIRONMENT = {
     "processor": "Abacus",
@@ -49,7 +51,7 @@ def test_shares_and_ratios() -> None:
 def test_time_per_token_is_compared_with_that_of_1024_steps() -> None:
     measured = {"batch": 1, "threads": 1, "times": {"512": times(1.0, 2.0), "1024": times(1.6, 4.0)}}
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"length native": measured})
-    assert [(row[0], row[3], row[5]) for row in lengths(record).rows] == [
+    assert [(row[0], row[3], row[5]) for row in lengths.table(record).rows] == [
         ("512", "+25 %", "+0 %"),
         ("1024", "+0 %", "+0 %"),
     ]
@@ -59,20 +61,20 @@ def test_a_shortcut_is_compared_with_the_call_without_it() -> None:
     one = {"best": 0.002, "median": 0.002, "repetitions": 3}
     measured = {"times": {"a step with": {"call": one}, "a step without": {"call": {**one, "best": 0.005}}}}
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"shortcuts": measured})
-    assert shortcuts(record).rows == [("a step", "2", "5", "2.5 ×")]
+    assert shortcuts.table(record).rows == [("a step", "2", "5", "2.5 ×")]
 
 
 def test_a_map_is_compared_with_its_scan() -> None:
     measured = {"times": {"DPFP-2: map": times(0.002, 0.003), "DPFP-2: scan": times(0.008, 0.04)}}
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"feature maps": measured})
-    assert feature_maps(record).rows == [("DPFP-2", "2", "8", "25 %", "3", "40", "8 %")]
+    assert feature_maps.table(record).rows == [("DPFP-2", "2", "8", "25 %", "3", "40", "8 %")]
 
 
 def test_language_models_are_compared_with_softmax_and_the_peer() -> None:
     seconds = {"softmax": times(0, 4.096), PEER: times(0, 8.192), BOUND: times(0, 2.048)}
     measured = {"length": 256, "threads": 2, "times": seconds}
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"language-model L256": measured})
-    assert language_models(record).rows == [
+    assert language_models.table(record).rows == [
         ("softmax", "256", "2", "1,000", "1.0 ×", "2.0 ×", "50 %"),
         (PEER, "256", "2", "500", "0.5 ×", "1.0 ×", "25 %"),
         (BOUND, "256", "2", "2,000", "2.0 ×", "4.0 ×", "100 %"),
@@ -87,7 +89,7 @@ def test_decays_are_compared_with_one_per_head() -> None:
         for name, (x, y) in both.items()
     }
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"decay x": {"case": case, "times": seconds}})
-    assert decays(record).rows[1] == ("b1 h2 t3 k4 v5", "per channel", "3", "5", "8", "1.5 ×", "1.2 ×", "1.3 ×")
+    assert decays.table(record).rows[1] == ("b1 h2 t3 k4 v5", "per channel", "3", "5", "8", "1.5 ×", "1.2 ×", "1.3 ×")
 
 
 def test_generation_is_compared_with_the_shortest_context() -> None:
@@ -97,7 +99,7 @@ def test_generation_is_compared_with_the_shortest_context() -> None:
         "times": {name: {"word": {"best": value}} for name, value in seconds.items()},
     }
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"generation": measured})
-    assert generation(record).rows == [
+    assert generation.table(record).rows == [
         ("softmax", "100", "2", "100 %", "–", "3"),
         ("softmax", "10,000", "9", "450 %", "2.0 ×", "3"),
         (GPT2, "10,000", "18", "–", "1.0 ×", "–"),
@@ -108,7 +110,7 @@ def test_memory_has_a_column_per_competitor() -> None:
     case = {"batch": 1, "heads": 2, "steps": 3, "key_dim": 4, "value_dim": 5}
     measured = {"case": case, "competitor": "sdpa", "training": True, "bytes": 3 * 2**20}
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"memory training sdpa": measured})
-    assert memory(record).rows == [("1, 2, 3", "training", "–", "–", "–", "3")]
+    assert peak_memory.table(record).rows == [("1, 2, 3", "training", "–", "–", "–", "3")]
 
 
 def test_a_record_survives_its_file(tmp_path: Path) -> None:

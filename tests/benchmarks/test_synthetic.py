@@ -2,8 +2,7 @@
 
 import torch
 from benchmarks.record import SpeedRecord
-from benchmarks.synthetic import CASES, SyntheticCase, SyntheticMeasurement
-from benchmarks.tables import synthetic
+from benchmarks.synthetic import CASES, SyntheticCase, SyntheticMeasurement, table
 
 
 def test_a_line_has_the_time_of_a_step_and_of_each_evaluation() -> None:
@@ -17,7 +16,7 @@ def test_a_step_stands_beside_that_of_the_published_code() -> None:
     label = CASES[0].label
     times = {f"{label}: step": {"step": {"best": 0.0053}}, f"{label}: text": {"evaluation": {"best": 0.25}}}
     record = SpeedRecord("full", "", "", {}, {"synthetic": {"threads": 2, "times": times}})
-    assert synthetic(record).rows == [(label, "5.3", "53", "10.0 ×", "250", "–")]
+    assert table(record).rows == [(label, "5.3", "53", "10.0 ×", "250", "–")]
 
 
 def test_the_published_times_are_among_the_cases() -> None:

@@ -3,9 +3,13 @@
 import pytest
 import torch
 from benchmarks.record import SpeedRecord
-from benchmarks.tables import documents, translation
 from benchmarks.timing import Json
-from benchmarks.translation import TranslationDecodingMeasurement, TranslationTrainingMeasurement
+from benchmarks.translation import (
+    TranslationDecodingMeasurement,
+    TranslationTrainingMeasurement,
+    document_table,
+    table,
+)
 
 FEW = ("standard", "linear", "dpfp2-delta")
 
@@ -20,10 +24,10 @@ def test_every_model_agrees_and_is_timed() -> None:
     assert not measured["refused"], measured["errors"]
     assert set(measured["times"]) == set(FEW)
     decoded = TranslationDecodingMeasurement(torch.get_num_threads(), 2, (3, 6), FEW).run()
-    table = translation(record(training=measured, decoding=decoded))
-    assert [row[0] for row in table.rows] == list(FEW)
-    assert table.rows[0][3] == "1.00 ×"
-    assert all(float(cell) >= 0 for row in table.rows for cell in row[4:])
+    shown = table(record(training=measured, decoding=decoded))
+    assert [row[0] for row in shown.rows] == list(FEW)
+    assert shown.rows[0][3] == "1.00 ×"
+    assert all(float(cell) >= 0 for row in shown.rows for cell in row[4:])
 
 
 @pytest.mark.slow
@@ -33,4 +37,4 @@ def test_only_softmax_keeps_more_of_a_longer_document() -> None:
     assert {name for name, found in sizes.items() if len(found) > 1} == {"standard"}
     # Two layers of cross- and self-attention, four heads: W of 32 × 32 and z of 32 floats, and the count of steps.
     assert sizes["linear"] == {2 * 2 * (4 * (32 * 32 + 32) * 4 + 8)}
-    assert [row[0] for row in documents(record(decoding=measured)).rows] == list(FEW)
+    assert [row[0] for row in document_table(record(decoding=measured)).rows] == list(FEW)
