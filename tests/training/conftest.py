@@ -6,7 +6,8 @@ import pytest
 import torch
 
 
-@pytest.fixture(autouse=True)
+# For whole modules: a fixture of a module that trains comes before those of its tests.
+@pytest.fixture(autouse=True, scope="module")
 def _one_thread() -> Iterator[None]:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

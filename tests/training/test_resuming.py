@@ -12,7 +12,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import torch
 from tiny_run import TRAINING, train
 
 from fastweights.runs.checkpoint import newest_checkpoint
@@ -31,10 +30,7 @@ def newest(path: Path) -> dict[str, bytes]:
 
 
 def reference(path: Path, steps: int) -> None:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
     train(path, replace(TRAINING, steps=steps))
-    torch.set_num_threads(threads)
 
 
 def assert_same_run(found: Path, expected: Path) -> None:
