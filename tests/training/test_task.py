@@ -50,8 +50,7 @@ def losses(path: Path, training: TrainingConfig, stop_at: int | None = None) -> 
     with RunDirectory.claim(path, {}, {}) as directory:
         trainer = Trainer(task, task.build(), training, directory, policy=CheckpointPolicy(save_every_steps=1))
         if stop_at is not None:
-            stopped = replace(trainer.hooks, interrupted=lambda: trainer.progress.step == stop_at)
-            trainer.hooks = stopped
+            trainer.interrupted = lambda: trainer.progress.step == stop_at
         trainer.run()
         return [line["train_loss"] for line in directory.lines() if "learning_rate" in line]
 

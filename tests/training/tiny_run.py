@@ -11,12 +11,14 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from typing_extensions import override
 
 from fastweights.data.text.corpus import Corpus
 from fastweights.data.text.tokenizers import Vocabulary, Words
@@ -26,9 +28,10 @@ from fastweights.feature_maps import Favor
 from fastweights.models.attention import FastWeightAttentionConfig
 from fastweights.models.language_model import LanguageModelConfig
 from fastweights.runs.directory import RunDirectory
+from fastweights.runs.display import Display, RunStatus
 from fastweights.training.config import CheckpointPolicy, TrainingConfig
 from fastweights.training.distributed import Processes
-from fastweights.training.loop import Ending, Hooks, Trainer
+from fastweights.training.loop import Ending, Trainer
 
 VOCABULARY = 40
 MODEL = LanguageModelConfig(
@@ -81,19 +84,35 @@ def tiny_task(
     return LanguageModelTask(task, training, Corpus(vocabulary, train, tokens(60, seed=1), tokens(60, seed=2), "tiny"))
 
 
+class Saying(Display):
+    """Passes on what the trainer says, and shows nothing."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        super().__init__()
+        self.pass_on = say
+
+    @override
+    def say(self, line: str) -> None:
+        self.pass_on(line)
+
+    @override
+    def update(self, status: RunStatus) -> None:
+        pass
+
+
 def trainer(
     directory: RunDirectory,
     training: TrainingConfig = TRAINING,
     *,
     task: LanguageModellingConfig = TASK,
     policy: CheckpointPolicy = POLICY,
-    say: Any = print,
+    say: Callable[[str], None] = print,
     stream: Stream | None = None,
     **others: Any,
 ) -> Trainer:
     """A trainer of the tiny model, validated with carried states."""
     tiny = tiny_task(training, task, stream)
-    return Trainer(tiny, tiny.build(), training, directory, policy=policy, hooks=Hooks(say=say), **others)
+    return Trainer(tiny, tiny.build(), training, directory, policy=policy, display=Saying(say), **others)
 
 
 def train(path: Path, training: TrainingConfig = TRAINING, **options: Any) -> Ending:

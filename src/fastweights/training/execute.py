@@ -19,7 +19,7 @@ from fastweights.runs.environment import Environment
 from fastweights.runs.record import Record, record_of
 from fastweights.training.config import CheckpointPolicy
 from fastweights.training.distributed import Processes
-from fastweights.training.loop import Ending, Hooks, Trainer
+from fastweights.training.loop import Ending, Trainer
 from fastweights.training.progress import finite
 from fastweights.training.run import Run, RunCodec
 from fastweights.training.task import Interrupted, Share, Task
@@ -61,7 +61,6 @@ class Execution:
         if directory.result is not None:
             return None
         scalars = Scalars.open(directory.path / "tensorboard", _newest_step(directory)) if self._draws(run) else None
-        hooks = Hooks(self.display.update, self.display.say, scalars, self.interrupted)
         trainer = Trainer(
             task,
             model,
@@ -70,7 +69,9 @@ class Execution:
             stopping=run.stopping,
             processes=self.processes,
             policy=self.policy,
-            hooks=hooks,
+            display=self.display,
+            scalars=scalars,
+            interrupted=self.interrupted,
         )
         try:
             ending = trainer.run()

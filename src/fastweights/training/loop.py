@@ -6,7 +6,6 @@ random features are functions of (seed, step), everything else is in the checkpo
 
 import math
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from torch import nn
 
 from fastweights.files import FILE_SYSTEM, FileSystem
 from fastweights.runs.directory import RunDirectory
-from fastweights.runs.display import RunStatus
+from fastweights.runs.display import Display, RunStatus
 from fastweights.runs.signals import StopSignals
 from fastweights.training.config import CheckpointPolicy, TrainingConfig
 from fastweights.training.distributed import Processes
@@ -53,16 +52,6 @@ class Ending:
         return self.reason is not None
 
 
-@dataclass(frozen=True, eq=False)
-class Hooks:
-    """Callbacks of the caller: a display, lines for the user, curves, a reason to stop other than a signal."""
-
-    on_progress: Callable[[RunStatus], None] = lambda status: None
-    say: Callable[[str], None] = print
-    scalars: Scalars | None = None
-    interrupted: Interrupted = lambda: False
-
-
 class Trainer:
     """Trains the model of a task inside a run directory, from wherever the last call stopped."""
 
@@ -76,11 +65,14 @@ class Trainer:
         stopping: Stopping = Stopping(),  # noqa: B008  a frozen value
         processes: Processes = Processes(),  # noqa: B008
         policy: CheckpointPolicy = CheckpointPolicy(),  # noqa: B008
-        hooks: Hooks = Hooks(),  # noqa: B008
+        display: Display = Display(),  # noqa: B008  quiet
+        scalars: Scalars | None = None,
+        interrupted: Interrupted = lambda: False,
         file_system: FileSystem = FILE_SYSTEM,
     ) -> None:
         self.task, self.model, self.config, self.directory = task, model, config, directory
-        self.stopping, self.processes, self.policy, self.hooks = stopping, processes, policy, hooks
+        self.stopping, self.processes, self.policy = stopping, processes, policy
+        self.display, self.scalars, self.interrupted = display, scalars, interrupted
         self.loss = TaskLoss(task, model)
         self.evaluated = WholeModel(model) if config.sharding == "full" and processes.size > 1 else None
         if self.evaluated is not None:
@@ -102,9 +94,9 @@ class Trainer:
         with StopSignals() as signals, torch.random.fork_rng(devices):
 
             def interrupted() -> bool:
-                return signals.received is not None or self.hooks.interrupted()
+                return signals.received is not None or self.interrupted()
 
-            self.state.resume(lambda rows: self.task.initial_states(self.model, rows), self.hooks.say)
+            self.state.resume(lambda rows: self.task.initial_states(self.model, rows), self.display.say)
             start_training(self.loss)
             self.watch.restart()
             last_save = time.monotonic()
@@ -181,7 +173,7 @@ class Trainer:
         progress.skipped_in_a_row += 1
         self.directory.log(step=step + 1, epoch=self.task.epoch(step), skipped=trouble)
         if self.processes.first:
-            self.hooks.say(f"{place}: {trouble}; this step is skipped")
+            self.display.say(f"{place}: {trouble}; this step is skipped")
 
     def _log(self, rate: float, found: StepGradients) -> None:
         """Write a line of metrics every few steps, and report to the display."""
@@ -205,7 +197,7 @@ class Trainer:
     def _report(self, loss: float) -> None:
         progress, steps, rate = self.progress, self.config.steps, self.watch.steps_per_second()
         left = (steps - progress.step) / rate if rate else None
-        self.hooks.on_progress(
+        self.display.update(
             RunStatus(
                 step=progress.step,
                 steps=steps,
@@ -219,8 +211,8 @@ class Trainer:
         )
 
     def _draw(self, values: dict[str, float | None]) -> None:
-        if self.hooks.scalars is not None and self.processes.first:
-            self.hooks.scalars.add(self.progress.step, values)
+        if self.scalars is not None and self.processes.first:
+            self.scalars.add(self.progress.step, values)
 
     def _evaluate(self, interrupted: Interrupted) -> bool:
         """Evaluate if it is time; True if the result is the best so far. A signal puts it off until the next start."""
@@ -232,7 +224,7 @@ class Trainer:
         except FloatingPointError as error:
             evaluation = Evaluation(math.nan, dict.fromkeys(self.task.metric_names(), math.nan))
             if self.processes.first:
-                self.hooks.say(f"step {self.progress.step}: no validation loss, {error}")
+                self.display.say(f"step {self.progress.step}: no validation loss, {error}")
         start_training(self.loss)
         self.watch.restart()
         if self.processes.any_of(evaluation is None)[0] or evaluation is None:
