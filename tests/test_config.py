@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import dataclass, field, make_dataclass, replace
+from types import SimpleNamespace
 from typing import Any, Literal
 
 import pytest
 
-from fastweights.config import PLAIN, ConfigCodec, closest, unknown
+from fastweights.config import PLAIN, ConfigCodec, closest, require_at_least, unknown
 from fastweights.feature_maps import DPFP, Favor, FeatureMap
 from fastweights.memory import NORMALISATIONS, AttentionNormalisation, Normalisation, SumNormalisation
 from fastweights.models.attention import REGISTRIES
@@ -199,6 +200,13 @@ def test_a_field_that_does_not_tell_values_apart_does_not_count() -> None:
 def test_a_value_that_is_no_json_has_no_digest() -> None:
     with pytest.raises(ValueError, match="JSON"):
         VALUES.digest(Example(rate=float("nan")))
+
+
+def test_fields_that_are_too_small_are_named() -> None:
+    training = SimpleNamespace(steps=0, batch_size=3, log_every=None)
+    require_at_least(0, training, "steps", "batch_size", "log_every")
+    with pytest.raises(ValueError, match=r"^steps: expected at least 1, got 0$"):
+        require_at_least(1, training, "batch_size", "log_every", "steps")
 
 
 def test_what_was_probably_meant() -> None:

@@ -210,6 +210,14 @@ def _construct(make: Callable[[], Any], where: str) -> Any:
         raise ValueError(f"{where}: {error}") from error
 
 
+def require_at_least(least: int, value: object, *names: str) -> None:
+    """Raise a ValueError if one of these fields of a configuration is less; a field that is None is not asked."""
+    for name in names:
+        number = getattr(value, name)
+        if number is not None and number < least:
+            raise ValueError(f"{name}: expected at least {least}, got {number}")
+
+
 def unknown(what: str, got: object, possible: Iterable[object]) -> str:
     """Say that something is unknown, what was probably meant, and what is possible."""
     names = [str(name) for name in possible]

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fastweights.config import require_at_least
 from fastweights.data.marked import NOTHING, MarkedSteps
 
 OFTEN = 8
@@ -31,9 +32,7 @@ class Bindings:
     rebinding: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("variables", "values", "events"):
-            if getattr(self, name) < 2:
-                raise ValueError(f"{name}: expected at least 2, got {getattr(self, name)}")
+        require_at_least(2, self, "variables", "values", "events")
         if not 0 < self.questions < 1:
             raise ValueError(f"questions: expected a share between 0 and 1, got {self.questions}")
         if not self.rebinding and self.events < self.variables + 1:

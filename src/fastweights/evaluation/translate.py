@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fastweights.config import require_at_least
 from fastweights.data.translation_tokeniser import END, PAD, START, JointBytePairs
 from fastweights.models.translator import Translator
 
@@ -28,9 +29,7 @@ class Search:
     longest_extra: int = 20
 
     def __post_init__(self) -> None:
-        for name in ("beams", "batch_tokens", "window"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        require_at_least(1, self, "beams", "batch_tokens", "window")
         if self.longest_ratio < 0 or self.longest_extra < 1:
             raise ValueError(
                 f"longest_ratio and longest_extra: expected at least 0 and 1, got {self.longest_ratio} and "

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.config import ConfigCodec
+from fastweights.config import ConfigCodec, require_at_least
 from fastweights.layers import Block, FeedForward, SinusoidalPositions
 from fastweights.layers.adaptive_embedding import AdaptiveEmbedding
 from fastweights.layers.exact.dropout import Dropout
@@ -43,9 +43,7 @@ class LanguageModelConfig:
     cutoffs: tuple[int, ...] = (20_000, 40_000, 200_000)
 
     def __post_init__(self) -> None:
-        for name in ("vocabulary_size", "model_dim", "num_heads", "num_layers", "feed_forward_dim"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        require_at_least(1, self, "vocabulary_size", "model_dim", "num_heads", "num_layers", "feed_forward_dim")
         if self.num_layers > MOST_LAYERS:
             raise ValueError(f"num_layers: expected at most {MOST_LAYERS}, got {self.num_layers}")
         if not 0 <= self.dropout < 1:

@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fastweights.config import require_at_least
 from fastweights.layers import Block, FeedForward
 from fastweights.layers.attention.short_convolution import CausalConvolution
 from fastweights.layers.block import Attention
@@ -32,9 +33,7 @@ class SequenceClassifierConfig:
     """Whether at first a step is little more than itself; otherwise all steps of the convolution count alike."""
 
     def __post_init__(self) -> None:
-        for name in ("model_dim", "num_heads", "num_layers", "feed_forward_dim"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        require_at_least(1, self, "model_dim", "num_heads", "num_layers", "feed_forward_dim")
         if self.convolution is not None and self.convolution < 1:
             raise ValueError(f"convolution: expected at least 1 step, or null for none, got {self.convolution}")
 

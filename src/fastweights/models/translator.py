@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.config import ConfigCodec
+from fastweights.config import ConfigCodec, require_at_least
 from fastweights.layers import Block, FeedForward, SinusoidalPositions
 from fastweights.layers.decoder_block import DecoderBlock
 from fastweights.layers.exact.dropout import Dropout
@@ -39,10 +39,8 @@ class TranslatorConfig:
     dropout: float = 0.1
 
     def __post_init__(self) -> None:
-        sizes = ("vocabulary_size", "model_dim", "num_heads", "encoder_layers", "decoder_layers", "feed_forward_dim")
-        for name in sizes:
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        require_at_least(1, self, "vocabulary_size", "model_dim", "num_heads", "feed_forward_dim")
+        require_at_least(1, self, "encoder_layers", "decoder_layers")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout: expected a probability below 1, got {self.dropout}")
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import torch
 
-from fastweights.config import unknown
+from fastweights.config import require_at_least, unknown
 from fastweights.training.schedule import SCHEDULES, Schedule
 
 
@@ -39,13 +39,8 @@ class TrainingConfig:
     seed: int = 1111
 
     def __post_init__(self) -> None:
-        for name in ("batch_size", "accumulation", "log_every", "evaluate_every"):
-            value = getattr(self, name)
-            if value is not None and value < 1:
-                raise ValueError(f"{name}: expected at least 1, got {value}")
-        for name in ("steps", "warmup_steps", "seed"):
-            if getattr(self, name) < 0:
-                raise ValueError(f"{name}: expected at least 0, got {getattr(self, name)}")
+        require_at_least(1, self, "batch_size", "accumulation", "log_every", "evaluate_every")
+        require_at_least(0, self, "steps", "warmup_steps", "seed")
         for name in ("learning_rate", "clip_norm"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
