@@ -31,7 +31,7 @@ class JointBytePairs:
             )
 
     def fit(self, lines: Iterable[str]) -> "JointBytePairs":
-        """The same after it has learnt its merges from the lines of both languages."""
+        """The same after it has learned its merges from the lines of both languages."""
         tokenizers = _tokenizers()
         tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE())
         tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=True)

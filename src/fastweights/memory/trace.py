@@ -18,7 +18,7 @@ from fastweights.memory.memory_norms import memory_norms
 from fastweights.memory.normalise import AttentionNormalisation
 from fastweights.memory.run import accumulate, at_last_writes
 from fastweights.memory.state import FastWeightState
-from fastweights.memory.traced_writes import Writes, dot, norm, writes_by_scan, writes_by_steps
+from fastweights.memory.traced_writes import TracedWrites, dot, norm, writes_by_scan, writes_by_steps
 from fastweights.memory.write_inputs import WriteInputs, fill_padding
 from fastweights.shapes import KeptWeights, PerStep, Queries, Values
 from fastweights.update_rules import LinearRule, UpdateRule
@@ -111,7 +111,7 @@ def _strengths(rule: UpdateRule, writes: WriteInputs) -> Tensor:
     return rule.coefficients(writes.keys, writes.gates, ones).write if isinstance(rule, LinearRule) else ones
 
 
-def _of_writes(writes: WriteInputs, done: Writes, strengths: Tensor, divides: bool) -> dict[str, Tensor]:
+def _of_writes(writes: WriteInputs, done: TracedWrites, strengths: Tensor, divides: bool) -> dict[str, Tensor]:
     """All that follows from v, β, what the key retrieved and what the write changed."""
     values, square = writes.values, dot(writes.keys, writes.keys)
     strengths = strengths if strengths.dim() == 4 else strengths[..., None]
@@ -150,7 +150,9 @@ def _of_writes(writes: WriteInputs, done: Writes, strengths: Tensor, divides: bo
     }
 
 
-def _of_reads(observation: Observation, writes_per_step: int, writes: WriteInputs, done: Writes) -> dict[str, Tensor]:
+def _of_reads(
+    observation: Observation, writes_per_step: int, writes: WriteInputs, done: TracedWrites
+) -> dict[str, Tensor]:
     """|z| after every write; z·q and |y| after the last write of every step, where there was a read."""
     queries, reads, keys, z = observation.queries, observation.reads, writes.keys, observation.before.normaliser
     missing = torch.full_like(keys[..., 0], torch.nan)

@@ -16,7 +16,7 @@ from fastweights.update_rules import Coefficients, LinearRule, UpdateRule
 from fastweights.update_rules.normalised_delta import reciprocal_or_zero
 
 
-class Writes(NamedTuple):
+class TracedWrites(NamedTuple):
     """What every write found and did, before any division by z; numbers are `b h t`, vectors `b h t v`."""
 
     found: Tensor
@@ -37,7 +37,7 @@ class Writes(NamedTuple):
 
 def writes_by_scan(
     rule: LinearRule, writes: WriteInputs, state: FastWeightState, backend: str, keep: Sequence[int]
-) -> Writes:
+) -> TracedWrites:
     """All writes of a linear rule at once."""
     (erase, write, decay, lookups), overlaps = coefficients_along(rule, writes, state, backend)
     keys = writes.keys
@@ -47,7 +47,7 @@ def writes_by_scan(
     looked_up = found if lookups is None else _read_before(lookups, *memory)[0]
     erased = erase[..., None] * looked_up
     addressed = keys if lookups is None else lookups
-    return Writes(
+    return TracedWrites(
         found=found,
         change=values - erased,
         overlaps=overlaps,
@@ -78,7 +78,7 @@ def coefficients_along(
 
 def writes_by_steps(
     rule: UpdateRule, writes: WriteInputs, state: FastWeightState, strengths: Tensor, keep: Sequence[int]
-) -> Writes:
+) -> TracedWrites:
     """The writes of a rule that is not linear in W: it has no coefficients, hence no balance and no eigenvalue."""
     weights, z = state.weights, state.normaliser
     writes = writes.to(weights.dtype)
@@ -103,7 +103,7 @@ def writes_by_steps(
         weights, z = after, None if z is None else z + key
         kept += [weights] if t in keep else []
     columns = [torch.stack(x, dim=2) for x in zip(*steps, strict=True)] if steps else list(empty)
-    return Writes(
+    return TracedWrites(
         found=columns[0],
         change=columns[1],
         overlaps=None if z is None else columns[2],

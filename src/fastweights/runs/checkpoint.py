@@ -1,4 +1,4 @@
-"""Checkpoints that are complete or absent, and never believed without a look.
+"""Checkpoints that are complete or absent, and checked before they are used.
 
     FOLDER/step-000123/  model.safetensors  optim.safetensors  carried.safetensors  state.json  manifest.json
 

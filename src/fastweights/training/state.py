@@ -45,7 +45,7 @@ class TrainerState:
 
     @property
     def is_saved(self) -> bool:
-        """True if the newest checkpoint is of this very moment."""
+        """True if nothing has changed since the newest checkpoint."""
         return self.saved == (self.progress.step, self.progress.evaluated_step)
 
     def save(self, policy: CheckpointPolicy) -> None:

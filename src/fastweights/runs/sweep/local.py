@@ -92,7 +92,7 @@ class WorkerPool:
             process.wait()
 
     def work(self) -> None:
-        """Hand out runs until none is left; a worker that dies is replaced and its run given again."""
+        """Hand out runs until none is left; a worker that dies is replaced and its run handed out again."""
         process = self.spawn()
         while process is not None and (job := self.take()) is not None:
             outcome = self.request(process, job)
