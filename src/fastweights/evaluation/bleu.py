@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fastweights.evaluation.bootstrap import SAMPLES, Comparison, Statistics, compare_statistics
+from fastweights.evaluation.bootstrap import Statistics
 
 
 @dataclass(frozen=True)
@@ -47,15 +47,6 @@ def score_translations(hypotheses: Sequence[str], references: Sequence[str]) -> 
         chrf_signature=str(chrf.get_signature()),
         statistics=_statistics(hypotheses, references),
     )
-
-
-def compare_translations(
-    baseline: Sequence[str], system: Sequence[str], references: Sequence[str], samples: int = SAMPLES
-) -> Comparison:
-    """The paired bootstrap of two systems' translations of the same sentences."""
-    for hypotheses in (baseline, system):
-        _refuse_what_is_not_paired(hypotheses, references)
-    return compare_statistics([_statistics(baseline, references)], [_statistics(system, references)], samples)
 
 
 def write_lines(path: Path, lines: Sequence[str]) -> None:

@@ -113,14 +113,7 @@ class IndependentSegments(Context):
 
     @override
     def pieces(self, targets: int) -> Iterator[Piece]:
-        whole = targets // self.length
-        for done in range(0, whole, self.batch_size):
-            many = min(self.batch_size, whole - done)
-            yield Piece(
-                range(done * self.length, (done + many - 1) * self.length + 1, self.length), self.length, self.length
-            )
-        if rest := targets % self.length:
-            yield Piece(range(targets - rest, targets - rest + 1), rest, rest)
+        return CarriedState(self.length, self.length, self.batch_size).pieces(targets)
 
     @override
     def __str__(self) -> str:
