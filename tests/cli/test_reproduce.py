@@ -7,7 +7,7 @@ import pytest
 from command import run
 from fastweights.cli import reproduce as command
 from fastweights.experiments.families import codec
-from fastweights.experiments.records import Coverage, load
+from fastweights.experiments.records import load
 from fastweights.experiments.retrieval import figure3
 from fastweights.runs.record import write_record
 from retrieval_records import record
@@ -45,7 +45,6 @@ def test_runs_without_a_record_are_made_side_by_side(
     short = ("num_keys=4", "key_dim=4", "max_steps=20", "evaluate_every=10")
     runs = [codec().changed(each, short) for each in figure3.runs()[:2]]
     monkeypatch.setattr(figure3, "runs", lambda options: runs)
-    monkeypatch.setattr(figure3, "coverage", lambda records: Coverage.of(runs, records))
     code, output, error = run(["reproduce", "figure3", "--quick", "--jobs", "2", "--results", "results"], capsys)
     assert (code, error) == (0, "")
     assert set(load(Path("results"))) == set(runs)

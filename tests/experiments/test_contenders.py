@@ -12,7 +12,7 @@ from fastweights.layers import FastWeightAttention
 def test_memories_that_are_compared_have_one_size(heads: int) -> None:
     sizes = set()
     for name in ALL:
-        layer = contender(name).build(64, heads)
+        layer = CONTENDERS[name].build(64, heads)
         if isinstance(layer, FastWeightAttention):
             sizes.add(layer.initial_state(1).weights.numel())
     assert sizes == {heads * (64 // heads) * (2 * 64 // heads)}
@@ -30,4 +30,4 @@ def test_an_unknown_one_is_answered_with_those_there_are() -> None:
     with pytest.raises(
         ValueError, match=r"model: unknown name 'delta-12' \(did you mean 'delta-l2'\?\); possible: soft"
     ):
-        contender("delta-12")
+        contender("delta-12", "images", None)

@@ -16,9 +16,9 @@ def test_every_figure_and_table_has_what_the_report_needs() -> None:
         module = shown_module(name)
         title = f"{name[:-1]} {name[-1]}" if name in of_the_paper else name
         assert module.TITLE.lower().startswith(f"{title}: ")
-        assert all(callable(getattr(module, part)) for part in ("runs", "coverage"))
+        assert callable(module.runs)
         assert module.TEXT
-        assert hasattr(module, "drawings") or hasattr(module, "tables")
+        assert callable(module.contents)
 
 
 @pytest.mark.parametrize("package", EXPERIMENTS.values())

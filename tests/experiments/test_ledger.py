@@ -54,7 +54,14 @@ def test_a_row_shows_both_findings_and_judges_ours() -> None:
         lambda n: Finding("holds", f"{n}") if n % 2 == 0 else Finding("does not hold", f"{n} is odd"),
         "A remark.",
     )
-    assert row(claim, 4, 5) == ("Sec. 1", "It is so. A remark.", "even", "holds: 4", "5 is odd", "does not hold")
+    assert row(claim, claim.judge(4), 5) == (
+        "Sec. 1",
+        "It is so. A remark.",
+        "even",
+        "holds: 4",
+        "5 is odd",
+        "does not hold",
+    )
 
 
 def test_disagreements_of_all_families_are_listed() -> None:

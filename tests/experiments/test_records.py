@@ -4,6 +4,7 @@ import json
 import shutil
 from dataclasses import dataclass, fields, make_dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from fastweights.experiments.language_models.perplexities import PAPER, perplexi
 from fastweights.experiments.language_models.presets import PRESETS, for_text
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.paper import other_runs
-from fastweights.experiments.records import Coverage, load, missing
+from fastweights.experiments.records import coverage_of, load, missing
 from fastweights.experiments.retrieval.config import RetrievalConfig
 from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.translation.config import TranslationConfig
@@ -46,7 +47,7 @@ def test_every_record_is_one_of_a_run(found: dict[Run, Record]) -> None:
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_every_figure_finds_all_of_its_records(name: str, found: dict[Run, Record]) -> None:
-    covered, wanted, _ = shown_module(name).coverage(found)
+    covered, wanted, _ = coverage_of(shown_module(name), found)
     assert len(covered) == wanted
 
 
@@ -191,4 +192,5 @@ def test_a_record_of_another_format_is_named(tmp_path: Path) -> None:
 def test_coverage_counts_what_is_there() -> None:
     first, second = preset("capacity", "dpfp1"), preset("capacity", "elu")
     records = {first: record(first)}
-    assert Coverage.of([first, second], records, quick=1) == ([records[first]], 2, 1)
+    shown = SimpleNamespace(runs=lambda options: [first] if options.quick else [first, second])
+    assert coverage_of(shown, records) == ([records[first]], 2, 1)

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fastweights.experiments.images.grid import runs_by_model
+from fastweights.experiments.images.presets import runs_by_model
 from fastweights.experiments.language_models.presets import PRESETS, for_text
 from fastweights.experiments.paper import trials
 from fastweights.experiments.trials import SHOWN, TRIALS, Kind, trial_rows

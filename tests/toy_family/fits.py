@@ -1,7 +1,7 @@
 """The toy table: how near the fitted line is, by the number of points."""
 
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.reporting import Table
 from fastweights.runs.display import number
 from fastweights.training.run import Run
@@ -17,18 +17,13 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
     return [preset("fit", points=points, seed=seed) for points in SIZES for seed in options.seeds or (1,)]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records)
-
-
 def losses(records: Records) -> dict[int, float]:
     """The best loss by size."""
     found = {run: records[run].result["best_loss"] for run in runs() if run in records}
     return {points: found[run] for points, run in zip(SIZES, runs(), strict=True) if run in found}
 
 
-def tables(records: Records) -> tuple[Table, ...]:
+def contents(records: Records) -> tuple[Table, ...]:
     """The losses."""
     rows = tuple((str(points), number(loss)) for points, loss in losses(records).items())
     return (Table("fits", "Loss.", ("points", "loss"), rows),)

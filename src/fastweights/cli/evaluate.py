@@ -2,8 +2,6 @@
 
 import json
 import sys
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,15 +16,15 @@ def evaluate(options: Annotated[EvaluateOptions, arg(name="")]) -> None:
 
     Language models get a perplexity, translators BLEU and chrF.
     """
-    from fastweights.experiments.families import family_of
+    from fastweights.experiments.families import module_for
     from fastweights.experiments.load import read_run
     from fastweights.runs.display import Display
 
     set_threads(options.threads)
-    module = f"{family_of(read_run(options.run).task)}.evaluate"
-    if find_spec(module) is None:
+    family = module_for(read_run(options.run).task, "evaluate")
+    if family is None:
         raise ValueError(f"{options.run}: runs of this task keep no model that could be evaluated")
-    measured = import_module(module).evaluate(options, Display.on_terminal())
+    measured = family.evaluate(options, Display.on_terminal())
     _keep(measured, options.run / "evaluations.jsonl")
 
 

@@ -1,7 +1,5 @@
 """`fastweights export`."""
 
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 
 from tyro.conf import Positional
@@ -17,15 +15,15 @@ def export(run: Positional[Path], out: Path, checkpoint: Checkpoint = "best") ->
         out: folder to write; it must not exist yet.
         checkpoint: that of the best validation, or the newest.
     """
-    from fastweights.experiments.families import family_of
+    from fastweights.experiments.families import module_for
     from fastweights.experiments.load import read_run
     from fastweights.files import new_folder
 
-    module = f"{family_of(read_run(run).task)}.export"
-    if find_spec(module) is None:
+    family = module_for(read_run(run).task, "export")
+    if family is None:
         raise ValueError(f"{run}: models of this task cannot be exported; possible: language models and translators")
     with new_folder(out) as partial:
         if partial is None:
             raise ValueError(f"{out}: it exists already; name another folder")
-        import_module(module).export(run, partial, checkpoint)
+        family.export(run, partial, checkpoint)
     print(f"{out}: written; `import fastweights.hf` tells transformers about its model")

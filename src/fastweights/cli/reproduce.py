@@ -1,7 +1,7 @@
 """`fastweights reproduce`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from tyro.conf import Positional, arg
 from tyro.extras import literal_type_from_choices
@@ -13,6 +13,8 @@ from fastweights.experiments.options import OptionalPath, ReproduceOptions
 NAMES = ", ".join(shown_modules())
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from fastweights.training.run import Run
 
     Shown = str
@@ -72,8 +74,8 @@ def train(what: tuple[str, ...], options: ReproduceOptions, results: Path) -> No
     with Processes.join(options.device) as processes:
         for name in what:
             module = shown_module(name)
-            data = module.data(options) if hasattr(module, "data") else None
-            groups.setdefault(data, []).extend(module.runs(options))
+            runs = module.runs(options)
+            groups.setdefault(_data(module, runs, options), []).extend(runs)
         for data, runs in groups.items():
             side_by_side = options.jobs is not None or cluster is not None
             small = [run for run in runs if run.task.threads == 1 or side_by_side]
@@ -83,3 +85,12 @@ def train(what: tuple[str, ...], options: ReproduceOptions, results: Path) -> No
             display = Display.on_terminal(quiet=not processes.first)
             large = list(dict.fromkeys(run for run in runs if run not in set(small)))
             train_in_turn(large, results, data=data, processes=processes, display=display)
+
+
+def _data(module: Any, runs: "Iterable[Run]", options: ReproduceOptions) -> str | None:
+    """The data of the runs: what their module takes if none is named (`data`), or what the user names."""
+    if hasattr(module, "data"):
+        taken: str = module.data(options)
+        return taken
+    needing = next((run.task for run in runs if run.task.needs_data), None)
+    return None if needing is None else needing.given(options.data)

@@ -3,8 +3,6 @@
 import signal
 import sys
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -94,7 +92,7 @@ def train(options: Annotated[UseAppendAction[TrainOptions], arg(name="")]) -> No
 
 def _start(options: TrainOptions) -> "Callable[[], tuple[Run, Callable[[Run], Task[Any]]]]":
     """A function that prepares the run and its task: from a preset and data, or from the weights of another run."""
-    from fastweights.experiments.families import family_of, preset_named
+    from fastweights.experiments.families import module_for, preset_named
     from fastweights.experiments.load import read_run
 
     if (options.preset is None) == (options.weights_of is None):
@@ -103,7 +101,8 @@ def _start(options: TrainOptions) -> "Callable[[], tuple[Run, Callable[[Run], Ta
         start, family = preset_named(options.preset)
         return lambda: family.on_data(start, options)
     assert options.weights_of is not None
-    path, module = options.weights_of, f"{family_of(read_run(options.weights_of).task)}.continued"
-    if find_spec(module) is None:
+    path = options.weights_of
+    continued = module_for(read_run(path).task, "continued")
+    if continued is None:
         raise ValueError(f"{path}: runs of this task cannot be continued; possible: those of language models")
-    return lambda: import_module(module).continue_from(path, options)
+    return lambda: continued.continue_from(path, options)

@@ -7,10 +7,11 @@
     evaluate.py, export.py   what these commands do with a trained model of the family (if it has any)
     continued.py  `continue_from(path, options)`, what `fastweights train --from` does (if the family can)
     claims.py    CLAIMS of the paper, questions of its REVIEW, claims of LATER_WORK, each with the rule that decides it
-    figureN.py, tableN.py   one figure or table of the paper, listed in `SHOWS`: TITLE, TEXT, `runs(options)`,
-                            `coverage(records)`, and what it shows, `drawings(records)` and `tables(records)`
+    figureN.py, tableN.py   one figure or table of the paper, listed in `SHOWS`: TITLE, TEXT, `runs(options)`, and the
+                            drawings and tables that it shows, `contents(records)`
 
-The package itself imports nothing heavy: it says what it `SHOWS` and which tasks `fastweights run` offers (`RUNS`).
+The package itself imports nothing heavy: it says what it `SHOWS`, which tasks `fastweights run` offers (`RUNS`), and
+what its records are called in the report (`RECORDS`).
 """
 
 from collections.abc import Iterable

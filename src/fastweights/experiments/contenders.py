@@ -14,6 +14,7 @@ from fastweights.memory import (
     SumNormalisation,
 )
 from fastweights.models.attention import AttentionConfig, FastWeightAttentionConfig, SoftmaxAttentionConfig
+from fastweights.training.config import TrainingConfig
 from fastweights.update_rules import (
     DeltaProductRule,
     DeltaRule,
@@ -52,8 +53,24 @@ CONTENDERS: dict[str, AttentionConfig] = {
 """`delta` is the paper's choice, sum-normalised; `-2` has β in (0, 2); `product` n writes per step, β in (0, 2)."""
 
 
-def contender(name: str) -> AttentionConfig:
-    """The attention of this name; a ValueError lists the names there are."""
+def contender(name: str, task: str, rule: str | None) -> AttentionConfig:
+    """The attention of this name, which says its rule; a ValueError lists the names there are."""
+    if rule is not None:
+        raise ValueError(f"rule: the models of {task} name their rule, as in --model delta-l2; got {rule!r}")
     if name not in CONTENDERS:
         raise ValueError(f"model: {unknown('name', name, CONTENDERS)}")
     return CONTENDERS[name]
+
+
+def training(steps: int, batch_size: int, learning_rate: float, evaluate_every: int, seed: int) -> TrainingConfig:
+    """What the trainings of these models have in common: a short warm-up, then a cosine."""
+    return TrainingConfig(
+        steps=steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        warmup_steps=50,
+        clip_norm=1.0,
+        log_every=None,
+        evaluate_every=evaluate_every,
+        seed=seed,
+    )

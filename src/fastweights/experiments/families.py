@@ -15,7 +15,7 @@ from fastweights.training.task import TaskConfig
 
 
 def shown_module(name: str) -> Any:
-    """The module of a figure or table: TITLE, TEXT, `runs(options)`, `coverage(records)`, and what it shows."""
+    """The module of a figure or table: TITLE, TEXT, `runs(options)`, and what it shows."""
     modules = shown_modules()
     if name not in modules:
         raise ValueError(f"figure or table: {unknown('name', name, modules)}")
@@ -45,9 +45,10 @@ def preset_named(name: str) -> tuple[Run, Any]:
     )
 
 
-def family_of(task: TaskConfig) -> str:
-    """The package of the family whose task this is."""
-    return next(package for name, package in EXPERIMENTS.items() if isinstance(task, codec().task_type(name)))
+def module_for(task: TaskConfig, name: str) -> Any:
+    """The module of this name of the family whose task this is; None if the family has none."""
+    package = next(package for kind, package in EXPERIMENTS.items() if isinstance(task, codec().task_type(kind)))
+    return import_module(f"{package}.{name}") if find_spec(f"{package}.{name}") is not None else None
 
 
 def codec() -> RunCodec:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from fastweights.experiments.claim import Claim, Runs
+from fastweights.experiments.claim import NOT_RUN, Claim, Finding, Runs
 from fastweights.experiments.families import family_modules
 from fastweights.experiments.records import Records
 from fastweights.reporting import Table
@@ -11,7 +11,7 @@ from fastweights.reporting import Table
 def ledger(records: Records) -> Table:
     """The claims of every family."""
     return claims_table(
-        row(claim, module.theirs(), module.ours(records))
+        row(claim, claim.judge(module.theirs()) if hasattr(module, "theirs") else NOT_RUN, module.ours(records))
         for module in family_modules("claims")
         for claim in getattr(module, "CLAIMS", ())
     )
@@ -56,15 +56,15 @@ def claims_table(rows: Iterable[tuple[str, ...]]) -> Table:
     )
 
 
-def row(claim: Claim[Runs], theirs: Runs, ours: Runs) -> tuple[str, ...]:
-    """A claim and what becomes of it."""
-    published_finding, finding = claim.judge(theirs), claim.judge(ours)
+def row(claim: Claim[Runs], published: Finding, ours: Runs) -> tuple[str, ...]:
+    """A claim and what becomes of it, beside what the published runs say."""
+    finding = claim.judge(ours)
     remark = f" {claim.remark}" if claim.remark else ""
     return (
         claim.where,
         f"{claim.says}{remark}",
         claim.rule,
-        f"{published_finding.verdict}: {published_finding.evidence}",
+        f"{published.verdict}: {published.evidence}",
         finding.evidence,
         finding.verdict,
     )

@@ -3,6 +3,7 @@
 import re
 from dataclasses import dataclass
 
+from fastweights.config import unknown
 from fastweights.memory import (
     AttentionNormalisation,
     CentredL2,
@@ -39,6 +40,15 @@ MEMORIES: dict[str, Memory] = {
     "nlms-sum": Memory(NormalisedStep(), SumNormalisation()),
     "sum-attention": Memory(SumRule(), NoNormalisation(), _Z),
 }
+
+
+def memory_named(name: str, rule: str | None = None) -> Memory:
+    """The memory of this name, which says its rule; a ValueError lists the names there are."""
+    if name not in MEMORIES:
+        raise ValueError(f"model: {unknown('name', name, MEMORIES)}")
+    if rule is not None:
+        raise ValueError(f"rule: the name of the memory says it, got {rule!r}")
+    return MEMORIES[name]
 
 
 def memory_name(rule: UpdateRule, normalisation: Normalisation, attention: AttentionNormalisation | None) -> str:

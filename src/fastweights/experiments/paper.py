@@ -1,15 +1,16 @@
 """Everything that records say about the paper's experiments, as one report and as parts of other files."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from importlib import import_module
 from pathlib import Path
 
-from fastweights.experiments import shown_modules
-from fastweights.experiments.families import codec, family_modules, shown_module
+from fastweights.experiments import EXPERIMENTS, shown_modules
+from fastweights.experiments.families import codec, shown_module
 from fastweights.experiments.ledger import answers, disagreements, later_work, ledger, review
-from fastweights.experiments.records import Records
+from fastweights.experiments.records import Records, coverage_of
 from fastweights.experiments.trials import COLUMNS, trial_rows
 from fastweights.files import write_whole
-from fastweights.reporting import Report, Section, Table, fill_markers
+from fastweights.reporting import Drawing, Report, Section, Table, fill_markers
 from fastweights.runs.display import duration, number
 from fastweights.runs.record import Record
 
@@ -17,40 +18,8 @@ from fastweights.runs.record import Record
 def paper_report(records: Records) -> Report:
     """Figures and tables of the paper, its claims, where it disagrees with itself, and other runs if there are any."""
     sections = [section(name, records) for name in shown_modules()]
-    sections.append(
-        Section(
-            "Commands",
-            ("What makes each figure and table, and what it cost.",),
-            tables=(commands_table(records),),
-        )
-    )
-    sections += [
-        Section(
-            "Claims of the paper",
-            (
-                "One rule decides each claim, for the published runs and for ours alike. The verdict is on "
-                "ours; where the paper's own runs say something else than its text, the fourth column "
-                "shows it.",
-            ),
-            tables=(ledger(records),),
-        ),
-        Section(
-            "What a review asked, and what came out",
-            ("A review of the paper asked to see what the paper argues; so the memories were looked into.",),
-            tables=(answers(records), review(records)),
-        ),
-        Section(
-            "What later work says",
-            ("Rules that came after the paper claim to do what the delta rule cannot.",),
-            tables=(later_work(records),),
-        ),
-        Section(
-            "Trials, and what became of them",
-            ("Short trials with one seed came before these experiments. Which of their numbers hold?",),
-            tables=(trials(records),),
-        ),
-        Section("Where text and logs disagree", tables=(disagreements(),)),
-    ]
+    for title, text, makers in OTHER_SECTIONS:
+        sections.append(Section(title, (text,) if text else (), tables=tuple(make(records) for make in makers)))
     if others := other_runs(records):
         sections.append(Section("Other runs", tables=(others,)))
     return Report(
@@ -70,12 +39,9 @@ def paper_report(records: Records) -> Report:
 def section(name: str, records: Records) -> Section:
     """One figure or table of the paper."""
     module = shown_module(name)
-    return Section(
-        module.TITLE,
-        (module.TEXT,),
-        module.drawings(records) if hasattr(module, "drawings") else (),
-        module.tables(records) if hasattr(module, "tables") else (),
-    )
+    contents = module.contents(records)
+    drawings = tuple(part for part in contents if isinstance(part, Drawing))
+    return Section(module.TITLE, (module.TEXT,), drawings, tuple(part for part in contents if isinstance(part, Table)))
 
 
 def trials(records: Records) -> Table:
@@ -90,7 +56,12 @@ def trials(records: Records) -> Table:
 
 def origins(records: Records) -> str:
     """The records that the report is made from, in words."""
-    counts = [module.summary(records) for module in family_modules("presets") if hasattr(module, "summary")]
+    counts = []
+    for name, package in EXPERIMENTS.items():
+        family = [record for run, record in records.items() if isinstance(run.task, codec().task_type(name))]
+        if described := getattr(import_module(package), "RECORDS", None):
+            solved = sum(record.result.get("stopped_because") == "solved" for record in family)
+            counts.append(f"{len(family)} {described.format(solved=solved)}")
     return ", and from ".join(counts)
 
 
@@ -99,7 +70,7 @@ def commands_table(records: Records) -> Table:
     rows = []
     for name in shown_modules():
         module = shown_module(name)
-        found, wanted, quick = module.coverage(records)
+        found, wanted, quick = coverage_of(module, records)
         rows.append(
             (
                 module.TITLE.partition(":")[0],
@@ -121,7 +92,7 @@ def seconds(records: Iterable[Record]) -> float:
 
 def other_runs(records: Records) -> Table | None:
     """Runs that are in none of the paper's figures and tables."""
-    shown = {id(record) for name in shown_modules() for record in shown_module(name).coverage(records).found}
+    shown = {id(record) for name in shown_modules() for record in coverage_of(shown_module(name), records).found}
     rows = tuple(
         (
             run.slug,
@@ -134,6 +105,35 @@ def other_runs(records: Records) -> Table | None:
         if id(record) not in shown
     )
     return Table("other", "Runs of your own.", ("run", "best loss", "steps", "ended", "digest"), rows) if rows else None
+
+
+OTHER_SECTIONS: tuple[tuple[str, str, tuple[Callable[[Records], Table], ...]], ...] = (
+    ("Commands", "What makes each figure and table, and what it cost.", (commands_table,)),
+    (
+        "Claims of the paper",
+        "One rule decides each claim, for the published runs and for ours alike. The verdict is on "
+        "ours; where the paper's own runs say something else than its text, the fourth column "
+        "shows it.",
+        (ledger,),
+    ),
+    (
+        "What a review asked, and what came out",
+        "A review of the paper asked to see what the paper argues; so the memories were looked into.",
+        (answers, review),
+    ),
+    (
+        "What later work says",
+        "Rules that came after the paper claim to do what the delta rule cannot.",
+        (later_work,),
+    ),
+    (
+        "Trials, and what became of them",
+        "Short trials with one seed came before these experiments. Which of their numbers hold?",
+        (trials,),
+    ),
+    ("Where text and logs disagree", "", (lambda records: disagreements(),)),
+)
+"""What the report has beside figures and tables: title, text, and the functions that make its tables."""
 
 
 def update_files(report: Report, files: Iterable[Path]) -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from fastweights.experiments.families import codec
+from fastweights.experiments.options import ReproduceOptions
 from fastweights.runs.record import Record, read_records
 from fastweights.training.run import Run
 
@@ -19,10 +20,14 @@ class Coverage(NamedTuple):
     wanted: int
     quick: int = 0
 
-    @classmethod
-    def of(cls, runs: Sequence[Run], records: Records, quick: int = 0) -> "Coverage":
-        """The coverage of some runs."""
-        return cls([records[run] for run in runs if run in records], len(runs), quick)
+
+def coverage_of(module: Any, records: Records) -> Coverage:
+    """The coverage of a figure or table: that of its runs, unless its module counts otherwise (`coverage`)."""
+    if hasattr(module, "coverage"):
+        own: Coverage = module.coverage(records)
+        return own
+    runs, quick = (module.runs(ReproduceOptions(quick=quick)) for quick in (False, True))
+    return Coverage([records[run] for run in runs if run in records], len(runs), len(quick))
 
 
 def load(results: Path) -> dict[Run, Record]:

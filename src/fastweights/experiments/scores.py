@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from fastweights.experiments.marked_steps import Accuracies
+from fastweights.experiments.model_scores import over_seeds
 from fastweights.experiments.records import Records
 from fastweights.training.run import Run
 
@@ -48,7 +49,4 @@ def seeds_missing(scores: AccuracyScores, keys: Iterable[Key], wanted: int = 3) 
 
 def percent(values: tuple[float, ...]) -> str:
     """The mean in per cent, and its standard deviation if there are several seeds."""
-    if not values:
-        return "–"
-    mean = f"{100 * statistics.fmean(values):.1f}"
-    return mean if len(values) == 1 else f"{mean} ± {100 * statistics.stdev(values):.1f}"
+    return over_seeds([100 * value for value in values])

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from fastweights.experiments.growth.positions import positions
-from fastweights.experiments.images.grid import scores as label_scores
+from fastweights.experiments.images.presets import scores as label_scores
 from fastweights.experiments.language_models.normalisations import by_seed
 from fastweights.experiments.recall.grids import binding_scores
 from fastweights.experiments.records import Records
@@ -56,7 +56,7 @@ def perplexity(end: str) -> Callable[[Records, str], Values]:
 
 
 def drift(records: Records, way: str) -> Values:
-    """How much worse a carried memory is than one that is emptied every 256 words, in per cent."""
+    """How much worse a carried memory is than one that is reset every 256 words, in per cent."""
     return [100 * one.drift for one in positions(records) if one.preset == f"cpu-linear-{way}-nopos"]
 
 

@@ -148,6 +148,8 @@ class TaskConfig(ABC):
     """Threads that a run must use, so that sums are added in the same order everywhere; None for any number."""
     keeps_model: ClassVar[bool] = True
     """False for tasks of which only the curve is wanted: their checkpoints are removed when the run is done."""
+    needs_data: ClassVar[str] = ""
+    """For tasks with data of their own: what a user should be told who names none."""
     moved: ClassVar[Mapping[str, str]] = {}
     """Paths of fields as earlier versions had them, with their place in a run: old files and --set accept them."""
     implied: ClassVar[Mapping[str, Any]] = {}
@@ -156,6 +158,12 @@ class TaskConfig(ABC):
     @abstractmethod
     def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:
         """The task, with its data from a folder, a file or a name."""
+
+    def given(self, data: str | None) -> str:
+        """The folder, file or name of the data; a ValueError says what is needed if there is none."""
+        if data is None:
+            raise ValueError(f"data: {self.needs_data}")
+        return data
 
     def empty_model(self) -> nn.Module:
         """The model without its weights, for tasks whose models are used after training."""

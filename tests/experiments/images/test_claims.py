@@ -6,10 +6,11 @@ import torch
 
 from fastweights.experiments.images import images
 from fastweights.experiments.images.claims import REVIEW, ours
-from fastweights.experiments.images.grid import runs_by_model
 from fastweights.experiments.images.image_memory import KEY_MAPS, LENGTHS, SIZES, encode
+from fastweights.experiments.images.presets import runs_by_model
 from fastweights.experiments.records import Records
 from marked_records import record
+from shown_figures import drawings_of, tables_of
 
 PICTURES = encode(torch.rand(8, 16))
 GOOD = ("nlms", "delta-l2", "delta-centred")
@@ -56,17 +57,17 @@ def test_without_runs_nothing_is_decided() -> None:
 
 
 def test_the_tables_have_errors_and_labels() -> None:
-    memory, labels = images.tables(EXPECTED)
+    memory, labels = tables_of(images, EXPECTED)
     assert len(memory.rows) == 6 * 2
     assert memory.rows[0][:3] == ("sum rule", "DPFP-1, 128", "0.900")
     assert len(labels.rows) == 7
     assert labels.rows[-1][:2] == ("delta, centred L2", "90.0 ± 0.0")
-    assert [table.rows for table in images.tables({})] == [(), ()]
+    assert [table.rows for table in tables_of(images, {})] == [(), ()]
 
 
 def test_the_figures_have_a_row_for_each_memory() -> None:
-    pictures, labels = images.drawings(EXPECTED)
+    pictures, labels = drawings_of(images, EXPECTED)
     assert len(pictures.figure.axes) == 8 * 7
     assert len(labels.figure.axes[0].get_lines()) == 8
-    (alone,) = images.drawings({})
+    (alone,) = drawings_of(images, {})
     assert alone.name == "image-labels"

@@ -8,6 +8,7 @@ from budget_records import record, run_of
 from fastweights.experiments.language_models import budget
 from fastweights.experiments.language_models.table2 import TABLE
 from fastweights.experiments.options import ReproduceOptions
+from shown_figures import drawings_of, tables_of
 
 
 def test_deciding_models_come_first_and_have_three_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -22,8 +23,6 @@ def test_deciding_models_come_first_and_have_three_seeds(monkeypatch: pytest.Mon
 
 
 def test_what_it_needs_is_said() -> None:
-    with pytest.raises(ValueError, match="data: name the folder of the debates"):
-        budget.data(ReproduceOptions())
     with pytest.raises(ValueError, match="europarl-en cannot be downloaded"):
         budget.runs(ReproduceOptions())
     with pytest.raises(ValueError, match="this table has one size"):
@@ -46,7 +45,7 @@ def test_seeds_stand_together_and_rates_apart(monkeypatch: pytest.MonkeyPatch) -
         run_of("cpu-long-linear-delta", rate=3e-3): record(1.0),
         run_of("cpu-linear-delta"): record(1.0),
     }
-    table = budget.tables(records)[0]
+    table = tables_of(budget, records)[0]
     rows = {row[:2]: row[2:] for row in table.rows}
     assert rows == {
         ("Linear, delta rule", "0.001"): ("1,000", "112.0 ± 2.8", "112.0 ± 2.8", "+12.0 %", "45 min", "2"),
@@ -63,7 +62,7 @@ def test_each_text_has_verdicts_of_its_own() -> None:
         run_of("cpu-long-transformer"): record(80.0),
         run_of("cpu-long-linear-delta"): record(90.0),
     }
-    table = budget.tables(records)[1]
+    table = tables_of(budget, records)[1]
     assert table.columns[2:] == ("WikiText-2, 5,120,000 words", "Europarl, 14,991,360 words")
     row = next(row for row in table.rows if row[0].startswith("In windows of a few hundred words"))
     assert row[1] == "holds"
@@ -73,7 +72,7 @@ def test_each_text_has_verdicts_of_its_own() -> None:
 
 def test_every_text_has_a_table_of_its_own() -> None:
     records = {run_of("cpu-transformer"): record(200.0), run_of("cpu-long-transformer"): record(80.0)}
-    small, _, debates = TABLE.tables(records)
+    small, _, debates = TABLE.contents(records)
     assert small.columns[-2:] == ("valid, ours, cpu", "test, ours, cpu")
     assert debates.columns[-2:] == ("valid, ours, cpu-long", "test, ours, cpu-long")
     assert small.rows[0][-2:] == ("200.0", "200.0")
@@ -82,5 +81,5 @@ def test_every_text_has_a_table_of_its_own() -> None:
 
 
 def test_without_records_there_is_nothing() -> None:
-    assert [table.rows for table in budget.tables({})] == [(), (), (), (), ()]
-    assert budget.drawings({}) == ()
+    assert [table.rows for table in tables_of(budget, {})] == [(), (), (), (), ()]
+    assert drawings_of(budget, {}) == []

@@ -13,6 +13,7 @@ from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Records
 from fastweights.runs.record import Record
 from fastweights.training.run import Run
+from shown_figures import tables_of
 
 
 def described(name: str, seed: int = 1) -> Run:
@@ -47,11 +48,11 @@ def test_the_table_shows_means_spread_and_the_price_of_carrying() -> None:
         ): record(9.0, 9.0),
         described("linear-delta"): record(9.0, 9.0),
     }
-    (table,) = normalisations.tables(records)
+    (table,) = tables_of(normalisations, records)
     rows = {row[:2]: row[2:] for row in table.rows}
     centred = ("202.0 ± 1.4", "185.0 ± 1.4", "202.0", "222.0", "+20.0 %", "1")
     assert rows["ELU+1", "centred L2"] == centred
     assert {row for key, row in rows.items() if key != ("ELU+1", "centred L2")} == {("–", "–", "–", "–", "–", "0")}
     assert normalisations.coverage(records)[1] == 48
     assert len(normalisations.coverage(records)[0]) == 3
-    assert normalisations.tables({})[0].markdown() == "(no runs yet)"
+    assert tables_of(normalisations, {})[0].markdown() == "(no runs yet)"

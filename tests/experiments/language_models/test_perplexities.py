@@ -22,7 +22,7 @@ def test_a_loss_that_was_not_finite_is_infinitely_perplexing() -> None:
 
 
 def test_sizes_are_those_at_which_all_models_are_known() -> None:
-    found = PAPER.sizes("linear-delta", "linear-delta-nopos")
+    found = PAPER.with_all("linear-delta", "linear-delta-nopos")
     assert [(size, [model.test for model in models]) for size, models in found] == [("medium", [31.5, 31.1])]
 
 

@@ -12,6 +12,7 @@ from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import load
 from fastweights.runs.record import Record
 from fastweights.training.run import Run
+from shown_figures import tables_of
 
 
 def record(loss: float | None) -> Record:
@@ -30,15 +31,13 @@ def test_every_model_runs_with_every_rate(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(run.training.rates(rates.STEPS) < run.training.learning_rate / 100 for run in runs)
     with pytest.raises(ValueError, match="one size, with one seed and one length"):
         rates.runs(ReproduceOptions(data="x", seeds=(1,)))
-    with pytest.raises(ValueError, match="data: name the folder of the debates"):
-        rates.data(ReproduceOptions())
 
 
 def test_the_best_rate_is_known_once_all_were_run() -> None:
     records = {swept("transformer", rate): record(6.0 + abs(math.log(rate / 5e-4))) for rate in RATES}
     records |= {swept("linear-delta", RATES[0]): record(None), run_of("cpu-long-transformer"): record(1.0)}
     assert best_rates(found_losses(records)) == {"transformer": 5e-4}
-    (table,) = rates.tables(records)
+    (table,) = tables_of(rates, records)
     assert table.rows[0][0] == "Transformer"
     assert table.rows[0][-1] == "0.0005"
     assert table.rows[1][1:] == ("infinite", "–", "–", "–", "–", "–")

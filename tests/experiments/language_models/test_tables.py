@@ -19,6 +19,7 @@ from fastweights.experiments.paper import paper_report
 from fastweights.experiments.records import load
 from fastweights.runs.record import Record
 from fastweights.training.run import Run
+from shown_figures import tables_of
 
 TABLES = {"table2": table2.TABLE, "table3": table3.TABLE, "table4": table4.TABLE, "table5": table5.TABLE}
 
@@ -45,7 +46,7 @@ def test_tables_are_trained_and_shown(text: Path, tmp_path: Path) -> None:
     assert len(records) == 17
     contexts = {record.result["valid"]["context"] for record in records.values()}
     assert contexts == {"memory carried over the whole text, segments of 8", "sliding window of 8, stride 3"}
-    ours, theirs, _ = shown_module("table4").tables(records)
+    ours, theirs, _ = tables_of(shown_module("table4"), records)
     assert ours.columns[2:6] == tuple(
         f"{text}, ours, cpu{form}" for form in ("", ", truncated") for text in ("valid", "test")
     )
@@ -120,7 +121,7 @@ def test_a_carried_memory_is_judged_beside_its_own_truncated_form() -> None:
     gated, plain = "linear-gated-centred-nopos-carried", "linear-delta-nopos-carried"
     records = measured(gated, 180, 170, {"256": 200, "512": 190}) | measured("linear-gated-centred-nopos", 181, 171)
     records |= measured(plain, 240, 210, {"256": 241, "512": 239}) | measured("linear-delta-nopos", 200, 211)
-    rows = dict(zip(table4.MODELS.values(), table4.tables(records)[0].rows, strict=True))
+    rows = dict(zip(table4.MODELS.values(), tables_of(table4, records)[0].rows, strict=True))
     assert rows[gated][2:] == ("180.0", "170.0", "181.0", "171.0", "valid and test", "never")
     assert rows[plain][2:] == ("240.0", "210.0", "200.0", "211.0", "test", "after 512 words")
     assert rows["transformer-xl"][2:] == tuple("––––––")
@@ -140,4 +141,4 @@ def test_a_run_of_ones_own_is_not_taken_for_one_of_the_table() -> None:
     for change in ("training.steps=7", "model.num_layers=2", "segment_length=128"):
         other = codec().changed(run, [change])
         assert table2.coverage({other: record}).found == []
-        assert table2.tables({other: record})[0].rows == ()
+        assert tables_of(table2, {other: record})[0].rows == ()

@@ -26,6 +26,7 @@ from fastweights.runs.record import run_folder
 from fastweights.training.distributed import Processes
 from fastweights.training.loop import Trainer
 from fastweights.training.run import Run
+from shown_figures import drawings_of
 
 
 def trained(name: str, text: Path, corpus: Corpus, results: Path) -> Run:
@@ -53,8 +54,8 @@ def test_the_record_of_a_carried_memory_says_how_far_it_reaches(text: Path, corp
     assert found_positions.carried[0] == pytest.approx(math.exp(record.result["valid"]["loss"]), rel=1e-5)
     assert found_positions.label == "delta, sum (the paper), EluPlusOne"
     assert found_positions.carried_in_training
-    assert [drawing.name for drawing in table4.drawings({found: record})] == ["reach"]
-    assert table4.drawings({}) == ()
+    assert [drawing.name for drawing in drawings_of(table4, {found: record})] == ["reach"]
+    assert drawings_of(table4, {}) == []
 
 
 def test_a_record_holds_what_the_model_scores(text: Path, corpus: Corpus, tmp_path: Path) -> None:

@@ -5,10 +5,11 @@ from collections.abc import Callable
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.questions import babi
 from fastweights.experiments.questions.claims import REVIEW, ours
-from fastweights.experiments.questions.grid import grid
+from fastweights.experiments.questions.presets import grid
 from fastweights.experiments.records import Records
 from fastweights.experiments.scores import Key
 from marked_records import record
+from shown_figures import drawings_of, tables_of
 
 
 def records_of(accuracy: Callable[[Key], float]) -> Records:
@@ -48,11 +49,10 @@ def test_the_grid_has_all_tasks_and_three_seeds_of_what_decides() -> None:
     runs = babi.runs()
     assert len(runs) == len(set(runs)) == 80 + 24 + 4 + 2 * 12
     assert len(babi.runs(ReproduceOptions(quick=True))) == 80
-    assert babi.data(ReproduceOptions(data="folder")) == "folder"
 
 
 def test_the_table_has_a_row_for_each_task() -> None:
-    (table,) = babi.tables(records_of(as_expected))
+    (table,) = tables_of(babi, records_of(as_expected))
     assert len(table.rows) == 20
     assert len({len(row) for row in table.rows} | {len(table.columns)}) == 1
     first = table.rows[0]
@@ -60,12 +60,12 @@ def test_the_table_has_a_row_for_each_task() -> None:
     assert first[4] == "97.0"
     assert first[-2:] == ("97.0 ± 0.0", "7 s / 7 s")
     assert table.rows[2][-1] == "7 s / –", "qa3 is not run with 10,000 questions"
-    assert babi.tables({})[0].rows == ()
+    assert tables_of(babi, {})[0].rows == ()
 
 
 def test_the_figure_is_drawn_with_records_and_without() -> None:
-    assert len(babi.drawings({})[0].figure.axes) == 2
-    few, many = babi.drawings(records_of(as_expected))[0].figure.axes
+    assert len(drawings_of(babi, {})[0].figure.axes) == 2
+    few, many = drawings_of(babi, records_of(as_expected))[0].figure.axes
     points = {line.get_label(): len(list(line.get_xdata())) for line in few.get_lines()}
     assert points["delta, L2"] == 20
     assert "delta, sum-normalised, NLMS step" in {line.get_label() for line in many.get_lines()}

@@ -13,6 +13,7 @@ from fastweights.experiments.recall.grids import states as state_runs
 from fastweights.experiments.records import Records
 from fastweights.experiments.scores import Key
 from marked_records import record
+from shown_figures import drawings_of, tables_of
 
 TRACKING = {
     "parity": ("signed-delta-2", "product2"),
@@ -93,24 +94,24 @@ def test_runs_that_decide_have_three_seeds(show: object) -> None:
 
 
 def test_the_table_of_states_has_a_row_for_each_model() -> None:
-    (table,) = states.tables(records_of(as_expected))
+    (table,) = tables_of(states, records_of(as_expected))
     assert len(table.rows) == 25
     row = next(row for row in table.rows if row[0].startswith("parity") and "(0, 2)" in row[1])
     assert row[2:] == ("100.0 ± 0.0",) * 6
-    assert states.tables({})[0].rows == ()
+    assert tables_of(states, {})[0].rows == ()
 
 
 def test_the_table_of_rebinding_leaves_out_what_was_not_run() -> None:
-    (table,) = rebinding.tables(records_of(as_expected))
+    (table,) = tables_of(rebinding, records_of(as_expected))
     rows = {row[0]: row for row in table.rows}
     assert rows["sum rule"][1] == "40.0 ± 0.0"
     assert rows["delta, centred L2"][-2:] == ("–", "–")
-    assert rebinding.tables({})[0].rows == ()
+    assert tables_of(rebinding, {})[0].rows == ()
 
 
 def test_figures_are_drawn_with_records_and_without() -> None:
     for records in ({}, records_of(as_expected)):
-        (tracked,), (rebound,) = states.drawings(records), rebinding.drawings(records)
+        (tracked,), (rebound,) = drawings_of(states, records), drawings_of(rebinding, records)
         panels = tracked.figure.axes
         lines = [line for line in panels[0].get_lines() if line.get_label() == "delta, β in (0, 2)"]
         assert [list(line.get_ydata()) for line in lines] == ([[100.0] * 6] if records else [])

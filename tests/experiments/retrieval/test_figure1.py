@@ -3,13 +3,15 @@
 import numpy as np
 
 from fastweights.experiments.options import ReproduceOptions
+from fastweights.experiments.records import coverage_of
 from fastweights.experiments.retrieval import figure1
+from shown_figures import drawings_of
 
 
 def test_there_is_nothing_to_run() -> None:
     assert figure1.runs(ReproduceOptions()) == []
-    assert figure1.coverage({}) == ((), 0, 0)
-    (drawing,) = figure1.drawings({})
+    assert coverage_of(figure1, {}) == ([], 0, 0)
+    (drawing,) = drawings_of(figure1, {})
     assert drawing.name == "figure1"
 
 

@@ -4,11 +4,13 @@ import pytest
 from matplotlib.legend import Legend
 
 from fastweights.experiments.options import ReproduceOptions
+from fastweights.experiments.records import coverage_of
 from fastweights.experiments.retrieval import figure2
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.presets import preset
 from fastweights.training.run import Run
 from retrieval_records import record, records_as_published, task_of
+from shown_figures import drawings_of, tables_of
 
 
 def test_it_has_the_papers_grid() -> None:
@@ -27,7 +29,7 @@ def test_quick_runs_are_few_and_other_seeds_can_be_asked_for() -> None:
 
 
 def test_records_with_the_published_losses_agree_with_them() -> None:
-    rows = figure2.tables(records_as_published())[0].rows
+    rows = tables_of(figure2, records_as_published())[0].rows
     assert rows
     for row in rows:
         assert row[2] == row[3]
@@ -36,7 +38,7 @@ def test_records_with_the_published_losses_agree_with_them() -> None:
 
 
 def row_of(losses: dict[Run, float]) -> tuple[str, ...]:
-    return figure2.tables({run: record(run, loss) for run, loss in losses.items()})[0].rows[0]
+    return tables_of(figure2, {run: record(run, loss) for run, loss in losses.items()})[0].rows[0]
 
 
 def test_the_distance_from_the_published_runs_is_told() -> None:
@@ -53,7 +55,7 @@ def test_of_several_seeds_the_median_and_the_spread_are_told() -> None:
 
 def test_a_single_run_at_a_size_of_ones_own_is_inside_the_axes_and_every_line_has_a_name() -> None:
     run = preset("capacity", "dpfp2", "sum", 33, 1, AS_PUBLISHED)
-    axes = figure2.drawings({run: record(run, 0.9)})[0].figure.axes[0]
+    axes = drawings_of(figure2, {run: record(run, 0.9)})[0].figure.axes[0]
     (own,) = (line for line in axes.lines if list(line.get_xdata()) == [33])
     assert (list(own.get_ydata()), own.get_marker()) == ([0.9], "^")
     assert axes.get_ylim()[1] > 0.9
@@ -66,5 +68,5 @@ def test_a_single_run_at_a_size_of_ones_own_is_inside_the_axes_and_every_line_ha
 @pytest.mark.parametrize("count", [0, 3])
 def test_coverage_counts_the_records(count: int) -> None:
     records = {run: record(run) for run in figure2.runs()[:count]}
-    found, wanted, quick = figure2.coverage(records)
+    found, wanted, quick = coverage_of(figure2, records)
     assert (len(found), wanted, quick) == (count, 204, 25)

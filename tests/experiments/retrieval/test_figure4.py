@@ -3,6 +3,7 @@
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.retrieval import figure2, figure4
 from retrieval_records import record, task_of
+from shown_figures import drawings_of
 
 
 def test_it_is_part_of_figure_2() -> None:
@@ -17,7 +18,7 @@ def test_quick_runs_are_few_and_other_seeds_can_be_asked_for() -> None:
 
 def test_until_the_long_runs_are_there_it_shows_the_quick_ones() -> None:
     quick = {run: record(run) for run in figure4.runs(ReproduceOptions(quick=True))}
-    (drawing,) = figure4.drawings(quick)
+    (drawing,) = drawings_of(figure4, quick)
     assert "S = 140" in drawing.caption
-    (drawing,) = figure4.drawings(quick | {run: record(run) for run in figure4.runs()})
+    (drawing,) = drawings_of(figure4, quick | {run: record(run) for run in figure4.runs()})
     assert "S = 600" in drawing.caption

@@ -5,6 +5,7 @@ from fastweights.experiments.retrieval import figure5
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.presets import preset
 from retrieval_records import record
+from shown_figures import drawings_of, tables_of
 
 
 def test_it_has_both_rules_with_three_maps_at_ten_sizes() -> None:
@@ -22,7 +23,7 @@ def test_quick_runs_are_few_and_other_seeds_can_be_asked_for() -> None:
 
 def test_every_loss_is_in_the_table() -> None:
     run = preset("overwriting", "elu", "delta", 60, 1, AS_PUBLISHED)
-    ours, by_text, published = figure5.tables({run: record(run, 0.125, 0.75)})[0].rows
+    ours, by_text, published = tables_of(figure5, {run: record(run, 0.125, 0.75)})[0].rows
     assert ours == ("Linear, delta rule", "ours, length S", "–", "–", "0.125", *["–"] * 7)
     assert by_text[4] == "0.750"
     assert published[1] == "published, length S"
@@ -31,7 +32,7 @@ def test_every_loss_is_in_the_table() -> None:
 
 def test_every_loss_is_inside_the_axes_and_the_theory_is_named_in_the_legend() -> None:
     run = preset("overwriting", "dpfp1", "delta", 80, 1, AS_PUBLISHED)
-    figure = figure5.drawings({run: record(run, 3e-5, 2e-5)})[0].figure
+    figure = drawings_of(figure5, {run: record(run, 3e-5, 2e-5)})[0].figure
     assert all(axes.get_ylim()[0] < 2e-5 and not axes.texts for axes in figure.axes)
     names = {text.get_text() for text in figure.legends[0].get_texts()}
     assert {

@@ -2,14 +2,12 @@
 
 import pytest
 
-from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval.config import RetrievalConfig
 from fastweights.experiments.retrieval.evaluation import EvaluationProtocol
-from fastweights.experiments.retrieval.presets import preset, summary
+from fastweights.experiments.retrieval.presets import preset
 from fastweights.experiments.retrieval.reads import FastWeightRead, SoftmaxRead
 from fastweights.feature_maps import DPFP, Tanh
 from fastweights.memory import AttentionNormalisation, NoNormalisation, SumNormalisation
-from fastweights.runs.record import Record
 from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run
 from fastweights.training.stopping import Stopping
@@ -69,9 +67,3 @@ def test_unknown_names_are_refused_with_the_known_ones() -> None:
         preset("capacity", "lstm", "sum", 20)
     with pytest.raises(ValueError, match=r"rule: unknown name 'add'.*; possible: sum, delta, "):
         preset("capacity", "elu", "add", 20)
-
-
-def test_a_summary_counts_what_was_solved() -> None:
-    results = {preset("capacity", "elu", "sum", size): end for size, end in ((20, "solved"), (40, "solved"), (60, "x"))}
-    records: Records = {run: Record({}, {"stopped_because": end}, {}, {}) for run, end in results.items()}
-    assert summary(records) == "3 records of finished synthetic runs, 2 of them solved to the stopping loss"

@@ -11,8 +11,9 @@ from fastweights.data.translation_tokeniser import JointBytePairs
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.translation import lengths
 from fastweights.experiments.translation.lengths import JOINED, MODELS, joined
-from fastweights.experiments.translation.presets import preset_of
+from fastweights.experiments.translation.presets import followed_preset
 from fastweights.runs.record import Record
+from shown_figures import tables_of
 from translation_records import record, run_of
 
 
@@ -33,7 +34,7 @@ def test_joined_pairs_are_the_same_text(pairs: Path) -> None:
 def test_every_model_has_every_length(pairs: Path) -> None:
     runs = lengths.runs(ReproduceOptions(data=str(pairs)))
     assert len(set(runs)) == len(runs) == len(MODELS) * len(JOINED)
-    assert all(preset_of(run) is None for run in runs), "none of them is a run of Table 1"
+    assert all(followed_preset(run) is None for run in runs), "none of them is a run of Table 1"
     with pytest.raises(ValueError, match="longer inputs need a folder with the pairs"):
         lengths.runs(ReproduceOptions())
     with pytest.raises(ValueError, match="one size, one seed and one length"):
@@ -55,11 +56,11 @@ def test_the_table_shows_scores_and_costs() -> None:
         run_of("linear", 1): record(2),
         joined(run_of("linear", 1), 5): measured(0, 1.0),
     }
-    (table,) = lengths.tables(records)
+    (table,) = tables_of(lengths, records)
     standard, linear = table.rows
     assert standard[:4] == ("pairs en-de", "Standard", "4", "2.000")
     assert standard[6:] == ("0.0", "500", "3.00")
     assert linear[1:4] == ("Linear", "4", "2.500")
     assert float(linear[6]) > 1
     assert len(lengths.coverage(records).found) == 2
-    assert lengths.tables({})[0].markdown() == "(no runs yet)"
+    assert tables_of(lengths, {})[0].markdown() == "(no runs yet)"

@@ -9,7 +9,7 @@ import torch
 from fastweights.experiments.families import codec, preset_named
 from fastweights.experiments.options import DataOptions
 from fastweights.experiments.translation.config import TranslationConfig
-from fastweights.experiments.translation.presets import PRESETS, on_data, preset_of
+from fastweights.experiments.translation.presets import PRESETS, followed_preset, on_data
 from fastweights.experiments.translation.scores import model_of
 from fastweights.feature_maps import DPFP, Favor
 from fastweights.models.attention import FastWeightAttentionConfig, SoftmaxAttentionConfig
@@ -93,7 +93,7 @@ def test_presets_are_plain_data(name: str) -> None:
     assert run.preset == name
     assert family.__name__ == "fastweights.experiments.translation.presets"
     assert codec().from_plain(codec().to_plain(run)) == run
-    assert preset_of(run) == run.preset
+    assert followed_preset(run) == run.preset
 
 
 def prepared(pairs: Path, **options: object) -> Run:
@@ -104,10 +104,10 @@ def test_a_run_knows_its_pairs(pairs: Path) -> None:
     run = prepared(pairs, vocabulary_size=280)
     assert isinstance(run.task, TranslationConfig)
     assert (run.task.corpus, str(run.task.languages), run.task.model.vocabulary_size) == ("pairs", "en-de", 280)
-    assert preset_of(run) == run.preset
-    assert preset_of(replace(run, training=replace(run.training, seed=7))) == run.preset
-    assert preset_of(codec().changed(run, ["training.steps=7"])) is None
-    assert preset_of(codec().changed(run, ["model.dropout=0.5"])) is None
+    assert followed_preset(run) == run.preset
+    assert followed_preset(replace(run, training=replace(run.training, seed=7))) == run.preset
+    assert followed_preset(codec().changed(run, ["training.steps=7"])) is None
+    assert followed_preset(codec().changed(run, ["model.dropout=0.5"])) is None
     assert prepared(pairs, vocabulary_size=280, source="de", target="en") != run
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fastweights.experiments.translation.scores import PAPER, Scores, compare, scores, shown
+from fastweights.experiments.translation.scores import PAPER, Scores, compare, scores
 from translation_records import CORPUS, record, run_of
 
 
@@ -32,11 +32,6 @@ def test_runs_with_more_updates_stand_apart_whatever_they_were_called() -> None:
         "pairs en-de, 8,000 updates": ["standard"],
         CORPUS: ["standard"],
     }
-
-
-def test_means_and_spread() -> None:
-    assert shown((26.9,)) == "26.9"
-    assert shown((26.0, 28.0)) == "27.0 ± 1.4"
 
 
 def test_models_are_compared_over_all_seeds() -> None:

@@ -6,7 +6,8 @@ import pytest
 
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.translation import table1
-from fastweights.experiments.translation.presets import preset_of
+from fastweights.experiments.translation.presets import followed_preset
+from shown_figures import tables_of
 from translation_records import CORPUS, record, run_of
 
 
@@ -14,7 +15,7 @@ def test_every_model_runs_with_three_seeds(pairs: Path) -> None:
     runs = table1.runs(ReproduceOptions(data=str(pairs)))
     assert len(set(runs)) == len(runs) == 27
     assert {run.training.seed for run in runs} == {1, 2, 3}
-    assert all(preset_of(run) == run.preset for run in runs)
+    assert all(followed_preset(run) == run.preset for run in runs)
     assert {run.preset.split("-")[1] for run in runs} == {"cpu"}
     assert {run.training.seed for run in table1.runs(ReproduceOptions(data=str(pairs), seeds=(7,)))} == {7}
 
@@ -34,7 +35,7 @@ def test_what_the_table_needs_is_said() -> None:
 
 def test_our_scores_stand_beside_the_papers() -> None:
     records = {run_of("standard", seed): record(wrong) for seed, wrong in ((1, 1), (2, 2))}
-    table, comparisons = table1.tables(records)
+    table, comparisons = tables_of(table1, records)
     assert table.columns[2:] == (
         "valid, paper, WMT14 en-de", "test, paper, WMT14 en-de", f"valid, ours, {CORPUS}", f"test, ours, {CORPUS}",
         f"brevity penalty, test, {CORPUS}",
@@ -51,14 +52,14 @@ def test_our_scores_stand_beside_the_papers() -> None:
 
 def test_comparisons_say_who_is_better() -> None:
     records = {run_of("dpfp2", 1): record(2), run_of("linear", 1): record(9), run_of("dpfp2-delta", 1): record(2)}
-    _, comparisons = table1.tables(records)
+    _, comparisons = tables_of(table1, records)
     verdicts = {row[1]: row[3] for row in comparisons.rows}
     assert verdicts == {"dpfp2 – linear": "dpfp2 is better", "dpfp2-delta – dpfp2": "undecided"}
     turned = {run_of("dpfp2", 1): record(9), run_of("linear", 1): record(2)}
-    assert {row[3] for row in table1.tables(turned)[1].rows} == {"linear is better"}
+    assert {row[3] for row in tables_of(table1, turned)[1].rows} == {"linear is better"}
 
 
 def test_without_records_there_is_no_row() -> None:
-    assert [table.rows for table in table1.tables({})] == [(), ()]
+    assert [table.rows for table in tables_of(table1, {})] == [(), ()]
     assert table1.coverage({}) == ([], 36, 0)
     assert len(table1.coverage({run_of("dpfp2", 1): record(3), run_of("dpfp2", 9): record(3)}).found) == 1

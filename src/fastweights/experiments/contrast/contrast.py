@@ -10,7 +10,7 @@ from fastweights.experiments.contrast.presets import preset
 from fastweights.experiments.growth import presets as growth
 from fastweights.experiments.memories import MEMORIES
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.experiments.series import MEMORY_SERIES
 from fastweights.reporting import GREY, Drawing, Table, draw
 from fastweights.training.run import Run
@@ -38,21 +38,10 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
     return [*trained, *(growth.preset("growth", name, seed=seed) for seed in seeds for name in names)]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """λ, B and the loss beyond the training length."""
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
+    """λ, B and the loss beyond the training length; writes under new and repeated keys, and the loss by length."""
     found = outcomes(records)
-    return (drawing(found),) if found.results else ()
-
-
-def tables(records: Records) -> tuple[Table, ...]:
-    """Writes under new and repeated keys, and the loss by length."""
-    found = outcomes(records)
-    return writes_table(found), length_table(found)
+    return *((drawing(found),) if found.results else ()), writes_table(found), length_table(found)
 
 
 def drawing(found: TracedMemories) -> Drawing:

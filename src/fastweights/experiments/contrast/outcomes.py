@@ -26,11 +26,6 @@ class TracedMemories:
         found = [result["writes"][kind].get(quantity) for result in self.results.get(memory, [])]
         return _median([None if one is None else one["quartiles"][1] for one in found])
 
-    def mean(self, memory: str, kind: Kind, quantity: str) -> float:
-        """The mean over writes, which rare large numbers dominate."""
-        found = [result["writes"][kind].get(quantity) for result in self.results.get(memory, [])]
-        return _median([None if one is None else one["mean"] for one in found])
-
     def by_step(self, memory: str, quantity: str) -> list[tuple[int, float]]:
         """λ or B against the step, in sequences much longer than those of the training."""
         columns = [result["by_step"] for result in self.results.get(memory, [])]

@@ -125,7 +125,7 @@ def demo_report(capacity: Outcomes, overwriting: Outcomes, written: language_mod
     nothing = Outcomes(())
     theirs = Outcomes(tuple(o for pair in RULES for o in published().where("overwriting", *pair, num_keys=SIZE)))
     ours = Outcomes((*capacity, *overwriting))
-    checked = [row(claim, published(), ours) for claim in CLAIMS if claim.name in CHECKED]
+    checked = [row(claim, claim.judge(published()), ours) for claim in CLAIMS if claim.name in CHECKED]
     return Report(
         "A fast-weight memory in a minute",
         (

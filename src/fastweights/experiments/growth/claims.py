@@ -7,7 +7,6 @@ from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
 from fastweights.experiments.growth.curves import Curves, curves
 from fastweights.experiments.growth.presets import LENGTHS
 from fastweights.experiments.memories import MEMORIES
-from fastweights.experiments.records import Records
 from fastweights.experiments.series import MEMORY_SERIES
 
 FIRST, LAST = 100, LENGTHS["float32"]
@@ -16,15 +15,8 @@ TOO_FAR = 0.1
 WORSE = 0.05
 """A carried memory whose perplexity is worse than an emptied one's by more than this share is called broken."""
 
-
-def theirs() -> Curves:
-    """The authors published no such measurement."""
-    return Curves({})
-
-
-def ours(records: Records) -> Curves:
-    """Our streams, and language models by position."""
-    return curves(records)
+ours = curves
+"""Our streams, and language models by position; the authors published no such measurement."""
 
 
 def judge_always_grows(found: Curves) -> Finding:

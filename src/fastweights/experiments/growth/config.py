@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Literal
 
 from typing_extensions import override
 
+from fastweights.config import require_at_least
 from fastweights.experiments.memories import memory_name
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.files import Json
@@ -39,9 +40,7 @@ class GrowthConfig(TaskConfig):
     keeps_model: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        for name in ("length", "num_keys", "key_dim", "value_dim", "num_heads"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        require_at_least(1, self, "length", "num_keys", "key_dim", "value_dim", "num_heads")
         if odd := [gate.label for gate in self.update_rule.gates if gate.label != "beta" or gate.per != "head"]:
             raise ValueError(f"update_rule: a stream has a write strength and no other gate, got {', '.join(odd)}")
 

@@ -10,7 +10,7 @@ from fastweights.experiments.growth.curves import STATES, Curves, curves
 from fastweights.experiments.growth.presets import LENGTHS, preset
 from fastweights.experiments.memories import MEMORIES
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.experiments.series import MEMORY_SERIES
 from fastweights.reporting import GREY, Drawing, Table, draw
 from fastweights.training.run import Run
@@ -32,21 +32,11 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
     return [preset("growth", name, state=state, seed=seed) for seed in seeds for state in STATES for name in MEMORIES]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """The streams, if there are any."""
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
+    """The streams as a figure, in float32 and in bfloat16, and language models by position."""
     found = curves(records)
-    return (drawing(found),) if found.streams else ()
-
-
-def tables(records: Records) -> tuple[Table, ...]:
-    """The streams in float32, in bfloat16, and language models by position."""
-    found = curves(records)
-    return stream_table(found), rounded_table(found), language_model_table(found)
+    drawn = (drawing(found),) if found.streams else ()
+    return *drawn, stream_table(found), rounded_table(found), language_model_table(found)
 
 
 def drawing(found: Curves) -> Drawing:

@@ -13,7 +13,7 @@ from fastweights.models.attention import FastWeightAttentionConfig
 
 @dataclass(frozen=True)
 class Positions:
-    """Perplexities of the words from one edge to the next: with the memory carried on, and with it emptied."""
+    """Perplexities of the words from one edge to the next: with the memory carried on, and with it reset."""
 
     preset: str
     memory: str
@@ -25,7 +25,7 @@ class Positions:
 
     @property
     def drift(self) -> float:
-        """How much worse the carried memory is on the last stretch than one that is emptied: 0.18 is 18 %."""
+        """How much worse the carried memory is on the last stretch than one that is reset: 0.18 is 18 %."""
         return self.carried[-1] / self.reset[-1] - 1
 
 

@@ -2,9 +2,8 @@
 
 from dataclasses import replace
 
-from fastweights.config import unknown
 from fastweights.experiments.growth.config import GrowthConfig, Precision
-from fastweights.experiments.memories import MEMORIES
+from fastweights.experiments.memories import memory_named
 from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run
 
@@ -17,12 +16,7 @@ def preset(
     name: str, model: str | None = None, rule: str | None = None, state: Precision = "float32", seed: int = 1
 ) -> Run:
     """The stream of a memory, which `model` names; delta-sum if it is absent."""
-    memory = model or "delta-sum"
-    if memory not in MEMORIES:
-        raise ValueError(f"model: {unknown('name', memory, MEMORIES)}")
-    if rule is not None:
-        raise ValueError(f"rule: the name of the memory says it, got {rule!r}")
-    chosen = MEMORIES[memory]
+    chosen = memory_named(model or "delta-sum", rule)
     config = GrowthConfig(
         length=LENGTHS[state],
         update_rule=chosen.rule,

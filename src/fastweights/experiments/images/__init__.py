@@ -2,3 +2,4 @@
 
 SHOWS = ("images",)
 RUNS = ("images",)
+RECORDS = "records with pictures"

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 
 from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
-from fastweights.experiments.images.grid import errors_of, memories, scores
 from fastweights.experiments.images.image_memory import LENGTHS
+from fastweights.experiments.images.presets import errors_of, memories, scores
 from fastweights.experiments.records import Records
 from fastweights.experiments.scores import AccuracyScores, percent, seeds_missing
 from fastweights.files import Json

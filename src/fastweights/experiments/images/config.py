@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from fastweights.config import require_at_least
 from fastweights.data.episodes import Episodes
 from fastweights.experiments.marked_steps import check_accuracies
 from fastweights.files import Json
@@ -30,22 +31,19 @@ class ImagesConfig(TaskConfig):
 
     threads: ClassVar[int | None] = 1
     keeps_model: ClassVar[bool] = False
+    needs_data: ClassVar[str] = "give the folder with the IDX files of MNIST as --data FOLDER, or --data drawn"
 
     def __post_init__(self) -> None:
         if not self.times or min(self.times) < 1 or len(set(self.times)) < len(self.times):
             raise ValueError(f"times: expected different multiples of at least 1, got {self.times}")
-        for name in ("hidden_dim", "test_rows"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        require_at_least(1, self, "hidden_dim", "test_rows")
 
     @override
     def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:
-        from fastweights.data.images import DRAWN, open_images
+        from fastweights.data.images import open_images
         from fastweights.experiments.images.task import ImagesTask
 
-        if data is None:
-            raise ValueError(f"data: give the folder with the IDX files of MNIST as --data FOLDER, or --data {DRAWN}")
-        return ImagesTask(self, training, open_images(data))
+        return ImagesTask(self, training, open_images(self.given(data)))
 
     @override
     def check_result(self, result: Json) -> None:

@@ -4,10 +4,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fastweights.data.episodes import OFTEN
-from fastweights.experiments.images.grid import MODELS, errors_of, memories, runs_by_model, scores
 from fastweights.experiments.images.image_memory import KEY_MAPS, LENGTHS, SHOWN, SIZES, decode
+from fastweights.experiments.images.presets import MODELS, errors_of, memories, runs_by_model, scores
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.experiments.series import CONTENDER_SERIES
 from fastweights.files import Json
@@ -25,33 +25,17 @@ ARGUMENTS = " --data mnist"
 GROUPS = (0, 1, 2, OFTEN)
 
 
-def data(options: ReproduceOptions) -> str:
-    """The folder of the images."""
-    if options.data is None:
-        raise ValueError("data: give the folder with the IDX files of MNIST as --data FOLDER, or --data drawn")
-    return options.data
-
-
 def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: B008  a frozen value
     """Every model with every seed; softmax attention, which decides nothing, and `quick` with one."""
     return [run for _, run in runs_by_model(options)]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """Retrieved pictures, and right labels."""
-    found = memories(records)
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
+    """Retrieved pictures and their errors, and right labels."""
+    found, labels = memories(records), scores(records)
     shown = {model: measured[0] for model, measured in found.items()}
-    return (*((drawing(shown),) if shown else ()), labels_drawing(scores(records)))
-
-
-def tables(records: Records) -> tuple[Table, ...]:
-    """Errors of retrieved pictures, and right labels."""
-    return memory_table(memories(records)), labels_table(scores(records))
+    retrieved = (drawing(shown),) if shown else ()
+    return *retrieved, labels_drawing(labels), memory_table(found), labels_table(labels)
 
 
 def memory_table(found: dict[str, list[Json]]) -> Table:

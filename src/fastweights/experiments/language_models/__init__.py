@@ -2,3 +2,4 @@
 
 SHOWS = ("table2", "table3", "table4", "table5", "normalisations", "budget", "rates")
 RUNS = ()
+RECORDS = "records of language models"

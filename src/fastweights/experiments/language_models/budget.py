@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
-from fastweights.experiments.language_models.budget_curves import crossings, curves_figure
+from fastweights.experiments.language_models.budget_curves import crossings, curves, curves_figure
 from fastweights.experiments.language_models.budget_positions import by_distance, by_position
 from fastweights.experiments.language_models.claims import CLAIMS, theirs
-from fastweights.experiments.language_models.normalisations import spread
-from fastweights.experiments.language_models.perplexities import Perplexities, measured, perplexities
+from fastweights.experiments.language_models.perplexities import Perplexities, measured, perplexities, shown
 from fastweights.experiments.language_models.presets import PRESETS, is_unchanged, model_of, size_of, with_usual_seed
 from fastweights.experiments.language_models.tables import CPU_SIZES, Drawing, Table, on_text
+from fastweights.experiments.model_scores import over_seeds
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.runs.display import duration
@@ -56,13 +56,6 @@ OWN_RATES: dict[str, float] = {}
 """The learning rate that a model likes better than the common one, by the recorded sweep (`rates`)."""
 
 
-def data(options: ReproduceOptions) -> str:
-    """Where the text is."""
-    if options.data is None:
-        raise ValueError("data: name the folder of the debates, europarl-en, which cannot be downloaded")
-    return options.data
-
-
 def runs(options: ReproduceOptions) -> list[Run]:
     """All models with the first seed, those with a learning rate of their own, and the deciding ones once more."""
     if options.quick or options.scale != "cpu":
@@ -98,21 +91,17 @@ def gathered(records: Records) -> dict[tuple[str, float], list[tuple[Run, Record
     return {key: found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), key[1]))}
 
 
-def tables(records: Records) -> tuple[Table, ...]:
-    """Perplexities and what they cost, verdicts by text, curves in words, and perplexities by position."""
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
+    """Learning curves; perplexities and what they cost, verdicts by text, curves in words, perplexities by position."""
     first = {model_of(run): record for runs in gathered(records).values() for run, record in runs[:1]}
     return (
+        *((curves_figure(records),) if curves(records, SIZE) else ()),
         perplexity_table(records),
         verdicts(perplexities(records)),
         crossings(records),
         by_position({MODELS[name]: record for name, record in first.items()}),
         by_distance({MODELS[name]: record for name, record in first.items()}),
     )
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """Validation losses against the words that were read, once there are any."""
-    return (curves_figure(records),) if gathered(records) else ()
 
 
 def perplexity_table(records: Records) -> Table:
@@ -129,8 +118,8 @@ def perplexity_table(records: Records) -> Table:
                 MODELS[name],
                 f"{rate:g}",
                 f"{runs[0][1].result['parameters']:,}",
-                spread([one.valid for one in reached]),
-                spread(tests),
+                over_seeds([one.valid for one in reached], shown),
+                over_seeds(tests, shown),
                 f"{100 * (fmean(tests) / fmean(reference) - 1):+.1f} %" if reference else "–",
                 mean_duration([record for _, record in runs]),
                 str(len(runs)),

@@ -9,22 +9,18 @@ from fastweights.experiments.claim import Claim, Finding, decide
 from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity, perplexities, shown
 from fastweights.experiments.language_models.presets import PRESETS
 from fastweights.experiments.language_models.table4 import TRUNCATED, texts_gained
-from fastweights.experiments.records import Records
 
 BROKEN = 2.0
 """A model has broken down if carrying its memory multiplies its perplexity by this or more."""
 GATES = {"small": 16_384, "medium": 32_768}
 """Parameters that β adds to the paper's models; it writes 16 K and 33 K."""
 
+ours = perplexities
+
 
 def theirs() -> Perplexities:
     """What the paper's tables say."""
     return PAPER
-
-
-def ours(records: Records) -> Perplexities:
-    """What our models reached."""
-    return perplexities(records)
 
 
 def compare(*pairs: tuple[str, str]) -> Callable[[Perplexities], Finding]:
@@ -33,7 +29,7 @@ def compare(*pairs: tuple[str, str]) -> Callable[[Perplexities], Finding]:
     def judge(models: Perplexities) -> Finding:
         held, evidence = [], []
         for better, worse in pairs:
-            for size, (first, second) in models.sizes(better, worse):
+            for size, (first, second) in models.with_all(better, worse):
                 held.append(first.test < second.test)
                 evidence.append(f"{size}: {better} {in_words(first)}, {worse} {in_words(second)}")
         return decide(held, "; ".join(evidence))
@@ -49,7 +45,7 @@ def in_words(found: Perplexity) -> str:
 def judge_gain_of_dpfp(models: Perplexities) -> Finding:
     held, evidence = [], []
     names = ("performer-wide-sum", "performer-wide-delta", "dpfp-sum", "dpfp-delta")
-    for size, (performer_sum, performer_delta, dpfp_sum, dpfp_delta) in models.sizes(*names):
+    for size, (performer_sum, performer_delta, dpfp_sum, dpfp_delta) in models.with_all(*names):
         gains = [performer_sum.test - performer_delta.test, dpfp_sum.test - dpfp_delta.test]
         held += [gains[1] > gains[0], dpfp_delta.test < performer_delta.test]
         evidence.append(
@@ -61,7 +57,7 @@ def judge_gain_of_dpfp(models: Perplexities) -> Finding:
 
 def judge_broken_sum(models: Perplexities) -> Finding:
     held, evidence = [], []
-    for size, (truncated, carried) in models.sizes("linear-sum", "linear-sum-nopos-carried"):
+    for size, (truncated, carried) in models.with_all("linear-sum", "linear-sum-nopos-carried"):
         held.append(carried.test > BROKEN * truncated.test)
         evidence.append(f"{size}: {in_words(truncated)} with truncated context, {in_words(carried)} carried")
     return decide(held, "; ".join(evidence))
@@ -70,7 +66,7 @@ def judge_broken_sum(models: Perplexities) -> Finding:
 def judge_carried(models: Perplexities) -> Finding:
     held, evidence = [], []
     for carried, truncated in TRUNCATED.items():
-        for size, (first, second) in models.sizes(carried, truncated):
+        for size, (first, second) in models.with_all(carried, truncated):
             held.append(len(texts_gained(first, second)) == 2)
             numbers = " against ".join(" and ".join(found.cells()) for found in (first, second))
             evidence.append(f"{size}: {carried} {numbers} truncated")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from torch import nn
 from typing_extensions import override
 
+from fastweights.config import require_at_least
 from fastweights.evaluation.perplexity import CarriedState, Context, IndependentSegments, SlidingWindow
 from fastweights.files import Json
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
@@ -20,9 +21,9 @@ class Carrying:
     """What happens to a carried memory in training; by default it lasts until the epoch ends, as in the paper."""
 
     reset_chance: float = 0.0
-    """With which each column's memory is emptied before a segment."""
+    """With which each column's memory is reset before a segment."""
     reset_every: int = 0
-    """Segments after which all memories are emptied, as if columns were so short; 0 for never."""
+    """Segments after which all memories are reset, as if columns were so short; 0 for never."""
     rewritten: int = 0
     """Segments that the present weights read again before each step, from an empty memory, in place of one that was
     written by earlier weights; 0 to carry that."""
@@ -57,6 +58,7 @@ class LanguageModellingConfig(TaskConfig):
     test_stride: int = field(default=64, compare=False)
     """How far the window moves when a finished model is measured; 1 in the paper, more where a few cores do it."""
 
+    needs_data: ClassVar[str] = "a language model needs the text that it is trained on"
     moved: ClassVar[Mapping[str, str]] = {
         "model": "task.model",
         "text": "task.text",
@@ -65,8 +67,7 @@ class LanguageModellingConfig(TaskConfig):
     }
 
     def __post_init__(self) -> None:
-        if self.segment_length < 1:
-            raise ValueError(f"segment_length: expected at least 1, got {self.segment_length}")
+        require_at_least(1, self, "segment_length")
         if self.carry_state and self.shuffle:
             raise ValueError(
                 "shuffle: with carry_state each segment has to continue the one before; choose one of them"
@@ -79,8 +80,7 @@ class LanguageModellingConfig(TaskConfig):
         from fastweights.data.text.corpus import open_corpus
         from fastweights.experiments.language_models.task import LanguageModelTask
 
-        if data is None:
-            raise ValueError("data: a language model needs the text that it is trained on")
+        data = self.given(data)
         if self.start:
             raise ValueError("start: this run continues with the weights of another; use `fastweights train --from`")
         return LanguageModelTask(self, training, open_corpus(data), data)

@@ -37,12 +37,6 @@ def memory_spans(records: Records) -> dict[str, MemorySpan]:
     return found
 
 
-def span_drawings(records: Records) -> tuple[Drawing, ...]:
-    """The figure, once there are models with carried memory."""
-    spans = memory_spans(records)
-    return (span_figure(spans),) if spans else ()
-
-
 def span_figure(spans: Mapping[str, MemorySpan]) -> Drawing:
     """A line for each model that was trained with carried memory."""
 

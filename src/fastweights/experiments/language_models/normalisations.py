@@ -7,6 +7,7 @@ from dataclasses import replace
 from fastweights.experiments.language_models.perplexities import Perplexity, measured, shown
 from fastweights.experiments.language_models.presets import DATASETS, is_unchanged, model_of, size_of, with_usual_seed
 from fastweights.experiments.language_models.tables import Table, on_text
+from fastweights.experiments.model_scores import over_seeds
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.training.run import Run
@@ -75,7 +76,7 @@ def by_seed(records: Records) -> BySeed:
     }
 
 
-def tables(records: Records) -> tuple[Table, ...]:
+def contents(records: Records) -> tuple[Table, ...]:
     """Perplexities by map and way to write."""
     found = by_seed(records)
     rows = []
@@ -101,15 +102,7 @@ def _is_shown(run: Run) -> bool:
 
 
 def _cells(found: Sequence[Perplexity]) -> tuple[str, str]:
-    if not found:
-        return "–", "–"
-    return spread([one.valid for one in found]), spread([one.test for one in found])
-
-
-def spread(values: Sequence[float]) -> str:
-    """The mean over seeds, and their standard deviation where there are several."""
-    mean = shown(statistics.fmean(values))
-    return mean if len(values) < 2 else f"{mean} ± {statistics.stdev(values):.1f}"
+    return over_seeds([one.valid for one in found], shown), over_seeds([one.test for one in found], shown)
 
 
 def _gain(truncated: Sequence[Perplexity], carried: Sequence[Perplexity]) -> str:

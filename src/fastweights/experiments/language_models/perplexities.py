@@ -1,11 +1,11 @@
 """Perplexities of language models by name, ours and the paper's in one form, so that one rule judges both."""
 
 import math
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from fastweights.evaluation.perplexity import perplexity_of
 from fastweights.experiments.language_models.presets import is_unchanged, model_of, size_of
+from fastweights.experiments.model_scores import ModelScores
 from fastweights.experiments.records import Records
 from fastweights.runs.record import Record
 
@@ -36,21 +36,8 @@ def shown(perplexity: float, at_least: bool = False) -> str:
     return f"{'> ' if at_least else ''}{perplexity:.0f}" if perplexity >= 1000 else f"{perplexity:.1f}"
 
 
-@dataclass(frozen=True)
-class Perplexities:
-    """Models of several sizes: `found[size][name]`."""
-
-    found: Mapping[str, Mapping[str, Perplexity]] = field(default_factory=dict)
-
-    def get(self, size: str, name: str) -> Perplexity | None:
-        """One of them, if it is known."""
-        return self.found.get(size, {}).get(name)
-
-    def sizes(self, *names: str) -> Iterator[tuple[str, tuple[Perplexity, ...]]]:
-        """Every size for which all the named models are known, and what they reached."""
-        for size, models in self.found.items():
-            if all(name in models for name in names):
-                yield size, tuple(models[name] for name in names)
+Perplexities = ModelScores[Perplexity]
+"""By size and model."""
 
 
 def perplexities(records: Records) -> Perplexities:

@@ -18,7 +18,6 @@ from fastweights.experiments import split_preset
 from fastweights.experiments.language_models.config import Carrying, LanguageModellingConfig
 from fastweights.experiments.language_models.task import LanguageModelTask
 from fastweights.experiments.options import DataOptions
-from fastweights.experiments.records import Records
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Identity, SiLU
 from fastweights.layers import GatedNorm, ShortConvolution
 from fastweights.memory import AttentionNormalisation, CentredL2, L2Normalisation, NoNormalisation
@@ -263,9 +262,3 @@ def words_of(size: str) -> int:
     """The number of words of the text on which the models of a size are compared."""
     text = DATASETS[size]
     return PUBLIC[text].vocabulary_size if text in PUBLIC else EUROPARL_WORDS
-
-
-def summary(records: Records) -> str:
-    """How many records there are, in words."""
-    count = sum(isinstance(run.task, LanguageModellingConfig) for run in records)
-    return f"{count} records of language models"

@@ -25,13 +25,6 @@ RATES = (2.5e-4, 5e-4, 1e-3, 2e-3, 4e-3)
 STEPS = 400
 
 
-def data(options: ReproduceOptions) -> str:
-    """Where the text is."""
-    if options.data is None:
-        raise ValueError("data: name the folder of the debates, europarl-en, which cannot be downloaded")
-    return options.data
-
-
 def runs(options: ReproduceOptions) -> list[Run]:
     """Both models with every rate."""
     if options.quick or options.seeds or options.scale != "cpu":
@@ -79,7 +72,7 @@ def coverage(records: Records) -> Coverage:
     return Coverage([record for run, record in records.items() if is_swept(run)], len(MODELS) * len(RATES))
 
 
-def tables(records: Records) -> tuple[Table, ...]:
+def contents(records: Records) -> tuple[Table, ...]:
     """Perplexities by learning rate, and the best rate of each model."""
     losses = found_losses(records)
     best = best_rates(losses)

@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, perplexities
 from fastweights.experiments.language_models.tables import PaperTable
 from fastweights.experiments.records import Records
-from fastweights.reporting import BLACK, BLUE, GREY, VERMILION, Drawing, draw
+from fastweights.reporting import BLACK, BLUE, GREY, VERMILION, Drawing, Table, draw
 
 TITLE = "Table 2: update rules"
 TEXT = (
@@ -34,13 +34,13 @@ MAPS = {
 }
 PAPER_SIZE = "small"
 
-runs, coverage, data, tables = TABLE.runs, TABLE.coverage, TABLE.data, TABLE.tables
+runs, coverage, data = TABLE.runs, TABLE.coverage, TABLE.data
 
 
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """The gain of each feature map, once there are models."""
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
+    """The table, and the gain of each feature map once there are models."""
     ours = perplexities(records)
-    return (rules_figure(ours),) if ours.found.get("cpu") else ()
+    return *((rules_figure(ours),) if ours.found.get("cpu") else ()), *TABLE.contents(records)
 
 
 def rules_figure(ours: Perplexities, size: str = "cpu") -> Drawing:

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from fastweights.experiments.language_models.memory_span import MemorySpan, memory_spans, span_drawings
+from fastweights.experiments.language_models.memory_span import MemorySpan, memory_spans, span_figure
 from fastweights.experiments.language_models.perplexities import Perplexities, Perplexity, perplexities
 from fastweights.experiments.language_models.presets import PRESETS
-from fastweights.experiments.language_models.tables import PaperTable, Table
+from fastweights.experiments.language_models.tables import Drawing, PaperTable, Table
 from fastweights.experiments.records import Records
 
 TITLE = "Table 4: without truncating the context"
@@ -38,18 +38,18 @@ TRUNCATED = {
 """The same model without `-carried`, where there is one."""
 TABLE = PaperTable("table4", ("model", "update rule"), MODELS, ("medium",), TRUNCATED)
 runs, coverage, data = TABLE.runs, TABLE.coverage, TABLE.data
-drawings = span_drawings
 
 
-def tables(records: Records) -> tuple[Table, ...]:
-    """The tables of the three texts; that of WikiText-2 says what each model gains from being carried."""
-    ours, *others = TABLE.tables(records)
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
+    """How far back memories help; the tables of the three texts, that of WikiText-2 with what carrying gains."""
+    ours, *others = TABLE.contents(records)
     found, spans = perplexities(records), memory_spans(records)
     rows = tuple(
         (*row, ahead(found, model), best_span(spans.get(model)))
         for row, model in zip(ours.rows, MODELS.values(), strict=bool(ours.rows))
     )
-    return replace(ours, columns=(*ours.columns, "carried is ahead in", "lowest if emptied"), rows=rows), *others
+    ours = replace(ours, columns=(*ours.columns, "carried is ahead in", "lowest if emptied"), rows=rows)
+    return *((span_figure(spans),) if spans else ()), ours, *others
 
 
 def ahead(found: Perplexities, model: str) -> str:

@@ -19,4 +19,4 @@ TABLE = PaperTable(
     },
     ("small",),
 )
-runs, coverage, data, tables = TABLE.runs, TABLE.coverage, TABLE.data, TABLE.tables
+runs, coverage, data, contents = TABLE.runs, TABLE.coverage, TABLE.data, TABLE.contents

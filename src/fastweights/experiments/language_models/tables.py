@@ -77,7 +77,7 @@ class PaperTable:
         measured = {run.preset: record for run, record in records.items() if is_unchanged(run)}
         return Coverage([measured[preset] for preset in presets if preset in measured], len(presets))
 
-    def tables(self, records: Records) -> tuple[Table, ...]:
+    def contents(self, records: Records) -> tuple[Table, ...]:
         """Perplexities on each text in a table of its own, for they cannot be compared."""
         ours = perplexities(records)
         return self.on_wikitext2(ours), self.on_wikitext103(ours), self.on_europarl(ours)

@@ -2,3 +2,4 @@
 
 SHOWS = ("babi",)
 RUNS = ("questions",)
+RECORDS = "records of question answering"

@@ -1,11 +1,13 @@
 """bAbI: right answers by task and model, with 1,000 and with 10,000 training questions."""
 
+from collections.abc import Mapping
+
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.questions.grid import MANY_EXAMPLES, MODELS, SOLVED, TASKS, grid, scores
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.questions.presets import MANY_EXAMPLES, MODELS, SOLVED, TASKS, grid, scores
+from fastweights.experiments.records import Records
 from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.experiments.series import CONTENDER_SERIES
 from fastweights.reporting import GREY, Drawing, Table, draw
@@ -23,31 +25,19 @@ ARGUMENTS = " --data babi"
 WITH_MANY = ("softmax", "sum", "delta", "nlms", "delta-l2")
 
 
-def data(options: ReproduceOptions) -> str:
-    """The folder of bAbI."""
-    if options.data is None:
-        raise ValueError("data: give the folder of bAbI, the one with en/ and en-10k/, as --data FOLDER")
-    return options.data
-
-
 def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: B008  a frozen value
     """Every task with every model; what decides a claim with three seeds, `quick` with 1,000 questions and one seed."""
     return [run for _, run in grid(options)]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """Right answers of every task."""
-    return (drawing(scores(records)),)
-
-
-def tables(records: Records) -> tuple[Table, ...]:
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
     """Right answers by task and model, with few and with many questions, and how long a run takes."""
-    answers, times = scores(records), _times(records)
+    answers = scores(records)
+    return drawing(answers), table(answers, _times(records))
+
+
+def table(answers: AccuracyScores, times: Mapping[tuple[str, str], str]) -> Table:
+    """A row for each task."""
     rows = []
     for task, name in TASKS.items():
         cells = [percent(answers.of(("1000", str(task), model), "test")) for model in MODELS]
@@ -62,7 +52,7 @@ def tables(records: Records) -> tuple[Table, ...]:
         "time of a run, 1k / 10k",
     )
     caption = "Right answers to the 1,000 test questions in per cent; ± is the standard deviation over three seeds."
-    return (Table("babi", caption, columns, tuple(rows)),)
+    return Table("babi", caption, columns, tuple(rows))
 
 
 def _label(model: str) -> str:

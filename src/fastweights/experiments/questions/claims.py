@@ -3,17 +3,13 @@
 from collections.abc import Callable
 
 from fastweights.experiments.claim import NOT_RUN, Claim, Finding, decide
-from fastweights.experiments.questions.grid import DECIDING_MODELS, DECIDING_TASKS, SOLVED, scores
-from fastweights.experiments.records import Records
+from fastweights.experiments.questions.presets import DECIDING_MODELS, DECIDING_TASKS, SOLVED, scores
 from fastweights.experiments.scores import AccuracyScores, percent, seeds_missing
 
 SAME = 0.02
 """Two models whose accuracies are this close count as equally good where nothing changes."""
 
-
-def ours(records: Records) -> AccuracyScores:
-    """What our runs answered."""
-    return scores(records)
+ours = scores
 
 
 def judge_solved(answers: AccuracyScores) -> Finding:

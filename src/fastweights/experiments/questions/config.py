@@ -25,6 +25,7 @@ class QuestionsConfig(TaskConfig):
 
     threads: ClassVar[int | None] = 1
     keeps_model: ClassVar[bool] = False
+    needs_data: ClassVar[str] = "give the folder of bAbI, the one with en/ and en-10k/, as --data FOLDER"
 
     def __post_init__(self) -> None:
         if not 1 <= self.number <= 20:
@@ -37,9 +38,7 @@ class QuestionsConfig(TaskConfig):
         from fastweights.data.babi import open_task
         from fastweights.experiments.questions.task import QuestionsTask
 
-        if data is None:
-            raise ValueError("data: give the folder of bAbI, the one with en/ and en-10k/, as --data FOLDER")
-        return QuestionsTask(self, training, open_task(Path(data), self.number, self.examples))
+        return QuestionsTask(self, training, open_task(Path(self.given(data)), self.number, self.examples))
 
     @override
     def check_result(self, result: Json) -> None:

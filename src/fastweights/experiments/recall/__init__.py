@@ -11,3 +11,4 @@ RUNS = (
     "rebinding-64",
     "recall-64",
 )
+RECORDS = "records of recall and state tracking"

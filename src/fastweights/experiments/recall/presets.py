@@ -6,12 +6,10 @@ from typing import Any
 from fastweights.config import unknown
 from fastweights.data.bindings import Bindings
 from fastweights.data.words import GroupWords, Letters
-from fastweights.experiments.contenders import contender
+from fastweights.experiments.contenders import contender, training
 from fastweights.experiments.recall.config import RecallConfig
-from fastweights.experiments.records import Records
 from fastweights.models.attention import AttentionConfig
 from fastweights.models.sequence_classifier import SequenceClassifierConfig
-from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run
 from fastweights.training.stopping import Stopping
 
@@ -57,28 +55,11 @@ TRACKING = (500, 32)
 
 def preset(name: str, model: str | None = None, rule: str | None = None, seed: int = 1) -> Run:
     """A run of a problem with one of the contenders, whose name says the rule."""
-    if rule is not None:
-        raise ValueError(f"rule: the models of {name} name their rule, as in --model delta-l2; got {rule!r}")
     if name not in PROBLEMS:
         raise ValueError(f"problem: {unknown('name', name, PROBLEMS)}")
     model = model or ("delta-l2" if name in TRAINING else "product2")
     steps, batch_size = TRAINING.get(name, TRACKING)
-    training = TrainingConfig(
-        steps=steps,
-        batch_size=batch_size,
-        learning_rate=3e-3,
-        warmup_steps=50,
-        clip_norm=1.0,
-        log_every=None,
-        evaluate_every=100,
-        seed=seed,
-    )
     # Answers may stop at 99.8 %; a state that is right for 40 steps need not be for 240.
     stopping = Stopping(target=0.002) if name in TRAINING else Stopping()
-    return Run(PROBLEMS[name](contender(model)), training, stopping, preset=f"{name}-{model}")
-
-
-def summary(records: Records) -> str:
-    """How many records there are, in words."""
-    count = sum(isinstance(run.task, RecallConfig) for run in records)
-    return f"{count} records of recall and state tracking"
+    task = PROBLEMS[name](contender(model, name, rule))
+    return Run(task, training(steps, batch_size, 3e-3, 100, seed), stopping, preset=f"{name}-{model}")

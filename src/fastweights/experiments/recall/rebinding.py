@@ -6,7 +6,7 @@ from matplotlib.figure import Figure
 from fastweights.data.bindings import OFTEN
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.recall.grids import ALL, BINDINGS, binding_scores, bindings
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.experiments.series import CONTENDER_SERIES
 from fastweights.reporting import GREY, Drawing, Table, draw
@@ -28,19 +28,14 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
     return [run for _, run in bindings(options)]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """Accuracy by the number of rebindings, and at 64 variables."""
-    return (drawing(binding_scores(records)),)
-
-
-def tables(records: Records) -> tuple[Table, ...]:
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
     """Accuracy by problem, length and number of rebindings."""
     scores = binding_scores(records)
+    return drawing(scores), table(scores)
+
+
+def table(scores: AccuracyScores) -> Table:
+    """A row for each model."""
     rows = []
     for model in ALL:
         cells = [percent(scores.of(("rebinding", model), test)) for test in ("x1", "x4")]
@@ -53,7 +48,7 @@ def tables(records: Records) -> tuple[Table, ...]:
     groups = (f"rebound {group}{' or more' if group == OFTEN else ''} times, 4 ×" for group in SHOWN_GROUPS)
     columns = ("model", "8 variables", "4 × as long", *groups, *LARGE)
     caption = "Right answers in per cent; ± is the standard deviation over three seeds. Guessing has 12.5."
-    return (Table("rebinding", caption, columns, tuple(rows)),)
+    return Table("rebinding", caption, columns, tuple(rows))
 
 
 def drawing(scores: AccuracyScores) -> Drawing:

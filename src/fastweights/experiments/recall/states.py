@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.recall.grids import LONGEST, STATES, state_scores, states
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.experiments.series import CONTENDER_SERIES
 from fastweights.reporting import GREY, Drawing, Table, draw
@@ -35,19 +35,14 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
     return [run for _, run in states(options)]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """Accuracy against the length of words."""
-    return (drawing(state_scores(records)),)
-
-
-def tables(records: Records) -> tuple[Table, ...]:
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
     """Accuracy by problem, model and length."""
     scores = state_scores(records)
+    return drawing(scores), table(scores)
+
+
+def table(scores: AccuracyScores) -> Table:
+    """A row for each problem and model."""
     rows = []
     for problem, models in STATES.items():
         for model in models:
@@ -56,7 +51,7 @@ def tables(records: Records) -> tuple[Table, ...]:
                 rows.append((NAMES[problem], CONTENDER_SERIES[model].label, *cells))
     columns = ("problem", "model", *(f"letters {40 * place + 1}-{40 * place + 40}" for place in range(LONGEST)))
     caption = "Right states in per cent, by place in the word; ± is the standard deviation over three seeds."
-    return (Table("states", caption, columns, tuple(rows)),)
+    return Table("states", caption, columns, tuple(rows))
 
 
 def drawing(scores: AccuracyScores) -> Drawing:

@@ -2,3 +2,4 @@
 
 SHOWS = ("figure1", "figure2", "figure3", "figure4", "figure5", "writes")
 RUNS = ("capacity", "overwriting")
+RECORDS = "records of finished synthetic runs, {solved} of them solved to the stopping loss"

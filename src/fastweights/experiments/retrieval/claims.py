@@ -1,24 +1,13 @@
 """The paper's claims about the synthetic experiments, and where its text differs from its code and logs."""
 
-from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval import capacity_claims, overwriting_claims
-from fastweights.experiments.retrieval.outcomes import Outcomes, outcomes, published
+from fastweights.experiments.retrieval.outcomes import outcomes, published
 from fastweights.experiments.retrieval.review import REVIEW
 
 __all__ = ["CLAIMS", "DISAGREEMENTS", "REVIEW", "ours", "theirs"]
 
 CLAIMS = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS)
-
-
-def theirs() -> Outcomes:
-    """What the published runs show."""
-    return published()
-
-
-def ours(records: Records) -> Outcomes:
-    """What our runs show."""
-    return outcomes(records)
-
+theirs, ours = published, outcomes
 
 DISAGREEMENTS = (
     (

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.feature_maps import DPFP
 from fastweights.reporting import BLUE, GREEN, ORANGE, VERMILION, Drawing, draw
 from fastweights.training.run import Run
@@ -26,12 +26,7 @@ def runs(options: ReproduceOptions) -> list[Run]:
     return []
 
 
-def coverage(records: Records) -> Coverage:
-    """Nothing of nothing."""
-    return Coverage((), 0)
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
+def contents(records: Records) -> tuple[Drawing, ...]:
     """The surfaces of Eqs. 33 to 36, computed by the feature map itself."""
     return (drawing(),)
 

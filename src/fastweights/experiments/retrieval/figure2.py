@@ -5,7 +5,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval.bounds import rank_bound
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import NEARLY_SOLVED, Outcomes, outcomes, published
@@ -48,24 +48,10 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
     ]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """Our losses over the published ones."""
-    return (drawing(*both_sides(records)),)
-
-
-def tables(records: Records) -> tuple[Table, ...]:
-    """How far our runs are from the published ones."""
-    return (capacity_table(*both_sides(records)),)
-
-
-def both_sides(records: Records) -> tuple[Outcomes, Outcomes]:
-    """Our outcomes and the published ones."""
-    return outcomes(records).where(setting="capacity"), published().where(setting="capacity")
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
+    """Our losses over the published ones, and how far our runs are from those."""
+    ours, theirs = (found.where(setting="capacity") for found in (outcomes(records), published()))
+    return drawing(ours, theirs), capacity_table(ours, theirs)
 
 
 def capacity_table(ours: Outcomes, theirs: Outcomes) -> Table:

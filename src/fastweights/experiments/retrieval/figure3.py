@@ -4,7 +4,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval.bounds import layer_norm_bound, layer_norm_floor, order_blind_floor
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import SOLVED, Outcomes, median, outcomes, published
@@ -40,19 +40,10 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
     return [preset("overwriting", model, rule, SIZE, seed, AS_PUBLISHED) for model, rule in variants for seed in seeds]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """The learning curves."""
-    return (drawing(variants(outcomes(records)), variants(published()), SIZE),)
-
-
-def tables(records: Records) -> tuple[Table, ...]:
-    """The best and the last loss of each variant."""
-    return (rules_table(variants(outcomes(records)), variants(published())),)
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
+    """The learning curves, and the best and the last loss of each variant."""
+    ours, theirs = variants(outcomes(records)), variants(published())
+    return drawing(ours, theirs, SIZE), rules_table(ours, theirs)
 
 
 def variants(found: Outcomes) -> Outcomes:

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval import figure2
 from fastweights.experiments.retrieval.bounds import rank_bound
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
@@ -36,12 +36,7 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
     ]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
+def contents(records: Records) -> tuple[Drawing, ...]:
     """The curves at S = 600 or, until those are there, at the size of the quick form."""
     found = outcomes(records).where(setting="capacity")
     size = SIZE if SIZE in found.sizes() else QUICK_SIZE

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval.bounds import layer_norm_bound, order_blind_floor
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.outcomes import Outcome, Outcomes, median, outcomes, published
@@ -47,24 +47,10 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
     ]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """The losses under both evaluation lengths."""
-    return (drawing(*both_sides(records)),)
-
-
-def tables(records: Records) -> tuple[Table, ...]:
-    """Every loss."""
-    return (overwriting_table(*both_sides(records)),)
-
-
-def both_sides(records: Records) -> tuple[Outcomes, Outcomes]:
-    """Our outcomes and the published ones."""
-    return outcomes(records).where(setting="overwriting"), published().where(setting="overwriting")
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
+    """Every loss, under both evaluation lengths."""
+    ours, theirs = (found.where(setting="overwriting") for found in (outcomes(records), published()))
+    return drawing(ours, theirs), overwriting_table(ours, theirs)
 
 
 def overwriting_table(ours: Outcomes, theirs: Outcomes) -> Table:

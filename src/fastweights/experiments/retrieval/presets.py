@@ -2,7 +2,6 @@
 
 from fastweights.config import unknown
 from fastweights.data.retrieval import Setting
-from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval.config import RetrievalConfig
 from fastweights.experiments.retrieval.evaluation import AS_WRITTEN, EvaluationProtocol
 from fastweights.experiments.retrieval.names import MODELS, RULES
@@ -63,10 +62,3 @@ def training(seed: int, learning_rate: float = 1e-3, batch_size: int = 32) -> Tr
         evaluate_every=100,
         seed=seed,
     )
-
-
-def summary(records: Records) -> str:
-    """How many records there are and how many of the runs were solved, in words."""
-    found = [record for run, record in records.items() if isinstance(run.task, RetrievalConfig)]
-    solved = sum(record.result["stopped_because"] == "solved" for record in found)
-    return f"{len(found)} records of finished synthetic runs, {solved} of them solved to the stopping loss"

@@ -3,7 +3,7 @@
 from matplotlib.figure import Figure
 
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Coverage, Records
+from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.names import STRENGTHS, WAYS_TO_WRITE
 from fastweights.experiments.retrieval.outcomes import SOLVED, Outcome, Outcomes, median, outcomes
@@ -46,26 +46,22 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
     ]
 
 
-def coverage(records: Records) -> Coverage:
-    """How many of the runs have a record."""
-    return Coverage.of(runs(), records, len(runs(ReproduceOptions(quick=True))))
-
-
 def found(records: Records) -> Outcomes:
     """How these runs ended."""
     wanted = {run.training.seed for run in runs()}
     return Outcomes(tuple(o for o in outcomes(records).where("overwriting", MODEL).on(SIZES) if o.seed in wanted))
 
 
-def drawings(records: Records) -> tuple[Drawing, ...]:
-    """Loss by S and steps by the form of β, once something was run that the paper did not."""
+def contents(records: Records) -> tuple[Drawing | Table, ...]:
+    """Best losses, and steps to the loss at which training stops; a figure once something new was run."""
     ended = found(records)
-    return (drawing(ended),) if any(ended.where(rule=way) for way in WAYS_TO_WRITE if way != "delta") else ()
+    drawn = any(ended.where(rule=way) for way in WAYS_TO_WRITE if way != "delta")
+    return *((drawing(ended),) if drawn else ()), table(ended)
 
 
-def tables(records: Records) -> tuple[Table, ...]:
-    """Best losses, and steps to the loss at which training stops."""
-    ended, rows = found(records), []
+def table(ended: Outcomes) -> Table:
+    """A row for each normalisation and form of β."""
+    rows = []
     for strength, shown in SHOWN_STRENGTHS.items():
         for way, series in SHOWN_WAYS.items():
             of_way = ended.where(rule=f"{way}{strength}")
@@ -76,7 +72,7 @@ def tables(records: Records) -> tuple[Table, ...]:
         "when 1,100 steps brought nothing."
     )
     columns = ("normalisation", "β", *(f"S = {size}" for size in SIZES))
-    return (Table("writes", caption, columns, tuple(rows)),)
+    return Table("writes", caption, columns, tuple(rows))
 
 
 def cell(ended: Outcomes) -> str:

@@ -2,3 +2,4 @@
 
 SHOWS = ("table1", "lengths")
 RUNS = ()
+RECORDS = "records of translators"

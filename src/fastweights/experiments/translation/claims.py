@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Callable
 
 from fastweights.experiments.claim import Claim, Finding, decide
-from fastweights.experiments.records import Records
-from fastweights.experiments.translation.scores import PAPER, Corpora, Scores, compare, scores, shown
+from fastweights.experiments.model_scores import over_seeds
+from fastweights.experiments.translation.scores import PAPER, Corpora, Scores, compare, scores
 from fastweights.feature_maps import DPFP, Favor
 
 SPLITS = ("valid", "test")
@@ -15,15 +15,12 @@ TABLE_6 = {256: (128, 2), 384: (192, 3), 512: (256, 4)}
 """d_dot, and the m of the Performer and the ν of DPFP that have it at d_key = 64."""
 PAIRED = "a difference counts where the paired bootstrap has p < 0.05 and at least two thirds of the seeds agree"
 
+ours = scores
+
 
 def theirs() -> Corpora:
     """What the paper's table says."""
     return PAPER
-
-
-def ours(records: Records) -> Corpora:
-    """What our models reached."""
-    return scores(records)
 
 
 def is_better(better: Scores, worse: Scores, split: str, margin: float = 0.0) -> bool | None:
@@ -47,7 +44,7 @@ def in_words(better: Scores, worse: Scores, split: str) -> str:
     difference = statistics.fmean(better.of(split)) - statistics.fmean(worse.of(split))
     comparison = compare(better, worse, split)
     chance = "" if comparison is None else f", p = {comparison.p_value:.3f}"
-    return f"{split} {shown(better.of(split))} against {shown(worse.of(split))} ({difference:+.1f}{chance})"
+    return f"{split} {over_seeds(better.of(split))} against {over_seeds(worse.of(split))} ({difference:+.1f}{chance})"
 
 
 def ahead(better: str, worse: str) -> Callable[[Corpora], Finding]:

@@ -1,7 +1,7 @@
 """Translation as a value: everything about the task that decides the numbers of a run (Sec. 6.2, App. D)."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from torch import nn
 from typing_extensions import override
@@ -38,6 +38,8 @@ class TranslationConfig(TaskConfig):
     """Hypotheses of the beam search when a finished model is measured."""
     length_penalty: float = field(default=0.6, compare=False)
 
+    needs_data: ClassVar[str] = "a translator needs the pairs that it is trained on"
+
     def __post_init__(self) -> None:
         Languages(self.source, self.target)
         if not 0 <= self.smoothing < 1:
@@ -60,8 +62,7 @@ class TranslationConfig(TaskConfig):
         from fastweights.data.translation_tokeniser import JointBytePairs
         from fastweights.experiments.translation.task import TranslationTask
 
-        if data is None:
-            raise ValueError("data: a translator needs the pairs that it is trained on")
+        data = self.given(data)
         corpus = open_translation(data, self.languages, JointBytePairs(self.model.vocabulary_size))
         return TranslationTask(self, training, corpus, data)
 

@@ -7,7 +7,7 @@ from fastweights.data.translation_files import VALID
 from fastweights.experiments.options import DataOptions, ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.translation.config import TranslationConfig
-from fastweights.experiments.translation.presets import PRESETS, on_data, with_pairs
+from fastweights.experiments.translation.presets import PRESETS, on_data, with_pairs_of
 from fastweights.experiments.translation.table1 import Table
 from fastweights.runs.record import Record
 from fastweights.training.run import Run
@@ -62,9 +62,7 @@ def gathered(records: Records) -> dict[str, dict[tuple[str, int], Record]]:
         name, task = run.preset.removeprefix("translation-cpu-"), run.task
         if name not in MODELS or not isinstance(task, TranslationConfig) or not task.is_measured(record.result):
             continue
-        start = with_pairs(PRESETS[run.preset], task.model.vocabulary_size, task.pairs, task.languages, task.corpus)
-        start = replace(start, training=replace(start.training, seed=run.training.seed))
-        if task.joined in JOINED and run == joined(start, task.joined):
+        if task.joined in JOINED and run == joined(with_pairs_of(run, run.preset), task.joined):
             found.setdefault(f"{task.corpus} {task.languages}", {})[name, task.joined] = record
     return found
 
@@ -75,7 +73,7 @@ def coverage(records: Records) -> Coverage:
     return Coverage(list(most.values()), len(MODELS) * len(JOINED))
 
 
-def tables(records: Records) -> tuple[Table, ...]:
+def contents(records: Records) -> tuple[Table, ...]:
     """Scores and costs by sentences at a time, each corpus in rows of its own."""
     rows = []
     for corpus, found in gathered(records).items():

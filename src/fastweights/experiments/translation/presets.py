@@ -14,7 +14,6 @@ from fastweights.data.translation import TranslationCorpus, open_translation
 from fastweights.data.translation_files import Languages
 from fastweights.data.translation_tokeniser import JointBytePairs
 from fastweights.experiments.options import DataOptions
-from fastweights.experiments.records import Records
 from fastweights.experiments.translation.config import TranslationConfig
 from fastweights.experiments.translation.task import TranslationTask
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap
@@ -154,23 +153,16 @@ def corpus_name(data: str) -> str:
     return Path(data).resolve().name if Path(data).exists() else data
 
 
-def preset_of(run: Run) -> str | None:
-    """The preset that a run follows exactly, whatever its seed and its pairs; None if it follows none.
-
-    What a run does decides, not the name that it was started by: a preset may be renamed.
-    """
-    task = run.task
-    if not isinstance(task, TranslationConfig):
-        return None
-    for name in sorted(PRESETS, key=lambda name: name != run.preset):
-        start = PRESETS[name]
-        expected = with_pairs(start, task.model.vocabulary_size, task.pairs, task.languages, task.corpus)
-        if run == replace(expected, training=replace(start.training, seed=run.training.seed)):
-            return name
-    return None
+def with_pairs_of(run: Run, preset: str) -> Run:
+    """A preset for the pairs of a run, and with its seed."""
+    task, start = run.task, PRESETS[preset]
+    assert isinstance(task, TranslationConfig)
+    start = replace(start, training=replace(start.training, seed=run.training.seed))
+    return with_pairs(start, task.model.vocabulary_size, task.pairs, task.languages, task.corpus)
 
 
-def summary(records: Records) -> str:
-    """How many records there are, in words."""
-    count = sum(isinstance(run.task, TranslationConfig) for run in records)
-    return f"{count} records of translators"
+def followed_preset(run: Run) -> str | None:
+    """The preset that a run follows exactly, whatever its seed and its pairs; None if it was changed."""
+    # Runs of 8,000 updates were called translation-cpu-… at first.
+    names = (run.preset, run.preset.replace("translation-cpu-", "translation-long-"))
+    return next((name for name in names if name in PRESETS and run == with_pairs_of(run, name)), None)

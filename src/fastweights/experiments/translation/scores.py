@@ -1,14 +1,14 @@
 """BLEU of translators, ours and the paper's: what Table 1 shows and what its claims are judged by."""
 
-import statistics
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from fastweights.data.translation_files import VALID
 from fastweights.evaluation.bootstrap import Comparison, Statistics, compare_statistics
+from fastweights.experiments.model_scores import ModelScores
 from fastweights.experiments.records import Records
 from fastweights.experiments.translation.config import TranslationConfig
-from fastweights.experiments.translation.presets import preset_of
+from fastweights.experiments.translation.presets import followed_preset
 from fastweights.files import Json
 from fastweights.models.attention import FastWeightAttentionConfig
 from fastweights.training.run import Run
@@ -35,27 +35,8 @@ class Scores:
         return self.valid_statistics if split == "valid" else self.test_statistics
 
 
-def shown(values: Sequence[float]) -> str:
-    """The mean over seeds, and their standard deviation where there are several."""
-    mean = f"{statistics.fmean(values):.1f}"
-    return mean if len(values) < 2 else f"{mean} ± {statistics.stdev(values):.1f}"
-
-
-@dataclass(frozen=True)
-class Corpora:
-    """Models of several corpora: `found[corpus][model]`."""
-
-    found: Mapping[str, Mapping[str, Scores]] = field(default_factory=dict)
-
-    def get(self, corpus: str, model: str) -> Scores | None:
-        """One of them, if it is known."""
-        return self.found.get(corpus, {}).get(model)
-
-    def with_all(self, *models: str) -> Iterator[tuple[str, tuple[Scores, ...]]]:
-        """Every corpus for which all the models are known, and their scores."""
-        for corpus, known in self.found.items():
-            if all(model in known for model in models):
-                yield corpus, tuple(known[model] for model in models)
+Corpora = ModelScores[Scores]
+"""By corpus and model."""
 
 
 def compare(better: Scores, worse: Scores, split: str) -> Comparison | None:
@@ -68,13 +49,13 @@ def scores(records: Records) -> Corpora:
     """What the models of the table reached, by corpus and by the name of the model without its size."""
     gathered: dict[str, dict[str, list[tuple[int, Json]]]] = {}
     for run, record in records.items():
-        if preset_of(run) is not None and run.task.is_measured(record.result):
+        if followed_preset(run) is not None and run.task.is_measured(record.result):
             results = gathered.setdefault(corpus_of(run), {}).setdefault(model_of(run), [])
             results.append((run.training.seed, record.result["scores"]))
     return Corpora(
         {
             corpus: {
-                model: _scores_of([found for _, found in sorted(results, key=_seed)])
+                model: _scores_of([found for _, found in sorted(results, key=lambda result: result[0])])
                 for model, results in models.items()
             }
             for corpus, models in gathered.items()
@@ -91,7 +72,7 @@ def corpus_of(run: Run) -> str:
 def model_of(run: Run) -> str:
     """A model's name at every size: that of its preset, the Performer with its d_dot as a multiple of d_key."""
     assert isinstance(run.task, TranslationConfig)
-    preset, config = preset_of(run), run.task.model
+    preset, config = followed_preset(run), run.task.model
     assert preset is not None
     name = preset.split("-", 2)[2]
     if not name.startswith("performer"):
@@ -99,10 +80,6 @@ def model_of(run: Run) -> str:
     attention, key_dim = config.encoder_attention, config.model_dim // config.num_heads
     assert isinstance(attention, FastWeightAttentionConfig)
     return f"performer-x{attention.feature_map.feature_dim(key_dim) // key_dim}"
-
-
-def _seed(result: tuple[int, Json]) -> int:
-    return result[0]
 
 
 def _scores_of(results: Sequence[Json]) -> Scores:

@@ -3,16 +3,17 @@
 from dataclasses import replace
 
 from fastweights.data.translation_download import PUBLIC_PAIRS
+from fastweights.experiments.model_scores import over_seeds
 from fastweights.experiments.options import DataOptions, ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.translation.claims import SPLITS, in_words, is_better
-from fastweights.experiments.translation.presets import PRESETS, corpus_name, on_data, preset_of
-from fastweights.experiments.translation.scores import PAPER, PAPER_CORPUS, Corpora, Scores, scores, shown
+from fastweights.experiments.translation.presets import PRESETS, corpus_name, followed_preset, on_data
+from fastweights.experiments.translation.scores import PAPER, PAPER_CORPUS, Corpora, Scores, scores
 from fastweights.reporting import Table
 from fastweights.runs.record import Record
 from fastweights.training.run import Run
 
-__all__ = ["ARGUMENTS", "TEXT", "TITLE", "Table", "coverage", "data", "runs", "tables"]
+__all__ = ["ARGUMENTS", "TEXT", "TITLE", "Table", "contents", "coverage", "data", "runs"]
 
 TITLE = "Table 1: translation"
 TEXT = (
@@ -73,7 +74,7 @@ def coverage(records: Records) -> Coverage:
     """How many of the runs for CPUs have a record: three seeds on Multi30k, one on Europarl; and longer ones if any."""
     found: dict[str, list[Record]] = {}
     for run, record in records.items():
-        if (name := preset_of(run)) is not None and run.training.seed in SEEDS:
+        if (name := followed_preset(run)) is not None and run.training.seed in SEEDS:
             size = name.split("-")[1]
             found.setdefault(size, []).append(record)
     wanted = len(MODELS) * (len(SEEDS) + 1)
@@ -81,7 +82,7 @@ def coverage(records: Records) -> Coverage:
     return Coverage([*found.get("cpu", ()), *found.get("europarl", ()), *more], wanted + len(more))
 
 
-def tables(records: Records) -> tuple[Table, ...]:
+def contents(records: Records) -> tuple[Table, ...]:
     """BLEU beside the paper's, and which differences are more than chance."""
     found = scores(records)
     return table(found), comparisons(found)
@@ -119,7 +120,7 @@ def comparisons(found: Corpora) -> Table:
 
 
 def _cells(score: Scores | None) -> tuple[str, str]:
-    return ("–", "–") if score is None else (shown(score.valid), shown(score.test))
+    return ("–", "–") if score is None else (over_seeds(score.valid), over_seeds(score.test))
 
 
 def _brevity(score: Scores | None) -> str:
