@@ -1,7 +1,7 @@
 """The model and the text of `fastweights look`, from the folder of a run or from a Hugging Face folder."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -53,7 +53,7 @@ def open_subject(folder: Path, text: Path | None, split: str, limit: int, which:
     tokens = subject.tokens[:limit]
     if len(tokens) < 2:
         raise ValueError(f"{subject.text}: a text of {len(tokens)} {subject.unit}s has nothing to predict")
-    return Subject(**{**subject.__dict__, "tokens": tokens})
+    return replace(subject, tokens=tokens)
 
 
 def _of_run(folder: Path, text: Path | None, split: str, which: str, data: str | None) -> Subject:

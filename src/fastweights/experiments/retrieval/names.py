@@ -49,17 +49,15 @@ def _write(rule: UpdateRule, normalisation: Normalisation) -> Callable[[FeatureM
 
 RULES: dict[str, Callable[[FeatureMap], FastWeightRead]] = {
     "sum": lambda phi: FastWeightRead(phi, SumRule(), NoNormalisation(), AttentionNormalisation()),
-    "delta": lambda phi: FastWeightRead(phi, DeltaRule(), SumNormalisation()),
-    "schlag2021": lambda phi: FastWeightRead(phi, FastWeightMemoryRule(), NoNormalisation()),
-    "schlag2021-nolayernorm": lambda phi: FastWeightRead(
-        phi, FastWeightMemoryRule(layer_norm=False), NoNormalisation()
-    ),
     **{
         f"{way}{end}": _write(rule(**more), normalisation)  # type: ignore[arg-type]
         for way, (rule, normalisation) in WAYS_TO_WRITE.items()
         for end, more in STRENGTHS.items()
-        if f"{way}{end}" != "delta"
     },
+    "schlag2021": lambda phi: FastWeightRead(phi, FastWeightMemoryRule(), NoNormalisation()),
+    "schlag2021-nolayernorm": lambda phi: FastWeightRead(
+        phi, FastWeightMemoryRule(layer_norm=False), NoNormalisation()
+    ),
 }
 """Update rules of the figures by name, each with the normalisation it goes with."""
 
