@@ -143,7 +143,7 @@ enum class BackwardPart { Values, Keys, Sums };
 // One head is cut into tiles of columns, which do not depend on each other.
 struct Kernels {
     std::int64_t (*forward_tiles)(const ScanShape&);
-    std::int64_t (*forward_workspace)(const ScanShape&);  // bytes for each head and tile of a share
+    std::int64_t (*forward_workspace)(const ScanForward&, std::int64_t heads, std::int64_t tiles);  // bytes
     void (*forward)(const ScanForward&, std::int64_t batch, const Share&, void* workspace);
     BackwardSizes (*backward_sizes)(const ScanShape&);
     void (*backward)(const ScanBackward&, std::int64_t batch, const Share&, void* workspace);

@@ -43,9 +43,11 @@ Index forward_tile_size(const ScanShape& shape) {
     return round_up(ForwardTile<Real, kWidestTile, 0, Decay::None>::memory_size(shape.key_dim), kLanes<Real>);
 }
 
+// A tile for each of some heads and tiles, and the rows of one head for a decay per channel.
 template <class Real>
-Index forward_workspace(const ScanShape& shape) {
-    return forward_tile_size<Real>(shape) * static_cast<Index>(sizeof(Real));
+Index forward_workspace(const ScanForward& scan, Index heads, Index tiles) {
+    const Index channels = scan.inputs.per_channel ? PostponedChannels<Real>::memory_size(scan.shape.key_dim) : 0;
+    return (heads * tiles * forward_tile_size<Real>(scan.shape) + channels) * static_cast<Index>(sizeof(Real));
 }
 
 template <class Real, Decay Kind>
@@ -59,29 +61,45 @@ void forward_few_columns(const HeadForward<Real>& head, Real* workspace) {
 // Heads and tiles that lie between each other in memory take turns: what the one has brought into the cache serves the others.
 constexpr Index kStretch = 128;
 
+// Tiles of a head for which rows of a decay per channel are prepared.
+constexpr Index kWorthPreparing = 4;
+
 template <class Real, Decay Kind>
-void forward_kind(const ScanForward& scan, Index batch, const Share& share, Real* workspace) {
+void forward_tiles_of(const ScanForward& scan, Index batch, const Share& share, Real* workspace) {
+    using Channels = PostponedChannels<Real>;
     const ScanShape& shape = scan.shape;
-    const Index width = tile_columns<Real>(shape), members = share.heads * share.tiles;
-    const bool at_once = single_step(shape) || by_rows<Real>(shape);
-    const Index stretch = members == 1 || at_once ? shape.steps : kStretch;
+    const Index width = tile_columns<Real>(shape), size = forward_tile_size<Real>(shape), members = share.heads * share.tiles;
+    const bool postponed = Kind == Decay::Channel && forward_tiles<Real>(shape) >= kWorthPreparing;
+    const Index stretch = postponed ? Channels::kSteps : members == 1 ? shape.steps : kStretch;
     for (Index first = 0; first < shape.steps; first += stretch)
-        for (Index member = 0; member < members; ++member) {
-            const Index head = share.first_head + member / share.tiles, column = (share.first_tile + member % share.tiles) * width;
-            const auto part = head_of<Real>(scan, batch, head, column, std::min<Index>(width, shape.value_dim - column));
-            if (single_step(shape)) {
-                forward_step<Real, Kind>(part, workspace);
-            } else if (at_once) {
-                forward_few_columns<Real, Kind>(part, workspace);
-            } else {
-                with_form<Real>(shape.key_dim, part.columns, [&](auto vectors, auto rows) {
-                    ForwardTile<Real, vectors.value, rows.value, Kind> tile(part, workspace + member * forward_tile_size<Real>(shape));
+        for (Index i = 0; i < share.heads; ++i) {
+            const Index count = std::min<Index>(stretch, shape.steps - first);
+            const auto whole = head_of<Real>(scan, batch, share.first_head + i, 0, shape.value_dim);
+            Channels channels(whole, workspace + members * size);
+            if (postponed) channels.prepare(first, count);
+            for (Index j = 0; j < share.tiles; ++j) {
+                const Index column = (share.first_tile + j) * width;
+                const auto part = head_of<Real>(scan, batch, share.first_head + i, column, std::min<Index>(width, shape.value_dim - column));
+                with_form<Real>(shape.key_dim, part.columns, [&](auto vectors, auto held) {
+                    ForwardTile<Real, vectors.value, held.value, Kind> tile(part, workspace + (i * share.tiles + j) * size, postponed ? &channels : nullptr);
                     if (first == 0) tile.begin();
-                    tile.run(first, std::min<Index>(stretch, shape.steps - first));
+                    tile.run(first, count);
                     if (first + stretch >= shape.steps) tile.end();
                 });
             }
         }
+}
+
+template <class Real, Decay Kind>
+void forward_kind(const ScanForward& scan, Index batch, const Share& share, Real* workspace) {
+    const ScanShape& shape = scan.shape;
+    if (!single_step(shape) && !by_rows<Real>(shape)) return forward_tiles_of<Real, Kind>(scan, batch, share, workspace);
+    const Index width = tile_columns<Real>(shape);
+    for (Index member = 0; member < share.heads * share.tiles; ++member) {
+        const Index head = share.first_head + member / share.tiles, column = (share.first_tile + member % share.tiles) * width;
+        const auto part = head_of<Real>(scan, batch, head, column, std::min<Index>(width, shape.value_dim - column));
+        single_step(shape) ? forward_step<Real, Kind>(part, workspace) : forward_few_columns<Real, Kind>(part, workspace);
+    }
 }
 
 template <class Real>

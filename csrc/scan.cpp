@@ -40,8 +40,10 @@ bool scan_forward(const ScanForward& scan, Index wanted_threads, Index element_b
     const Index tiles = kernels.forward_tiles(shape);
     const Index threads = threads_for(wanted_threads, shape.batch * shape.heads * tiles, multiply_adds(shape));
     const Index together = heads_together(shape, scan.inputs, threads), groups = (shape.heads + together - 1) / together;
-    const Index cuts = together > 1 ? 1 : tiles, tasks = shape.batch * groups * cuts;
-    const Index bytes = together * (tiles / cuts) * kernels.forward_workspace(shape);
+    // Rows of a decay per channel are prepared for all tiles of a head at once, where there are heads enough.
+    const bool whole = together > 1 || (scan.inputs.per_channel && shape.batch * shape.heads >= 2 * threads);
+    const Index cuts = whole ? 1 : tiles, tasks = shape.batch * groups * cuts;
+    const Index bytes = kernels.forward_workspace(scan, together, tiles / cuts);
     return parallel_for(tasks, std::min(threads, tasks), bytes, [&](Index task, void* workspace) {
         const Index group = task / cuts % groups, first = group * together;
         const Share share{first, std::min(together, shape.heads - first), task % cuts * (tiles / cuts), tiles / cuts};

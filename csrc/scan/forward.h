@@ -7,61 +7,13 @@
 // retrieves with the next lookup: three multiply-adds for one load and one store.
 #pragma once
 
-#include "capi.h"
+#include "scan/forward_channels.h"
+#include "scan/head_forward.h"
 #include "scan/tile.h"
 #include "simd/simd.h"
 #include "simd/transpose.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
-
-template <class Real>
-FASTWEIGHTS_INLINE Real* at(const Sequence& sequence, Index batch, Index head) {
-    return static_cast<Real*>(sequence.data) + batch * sequence.batch + head * sequence.head;
-}
-
-// The part of one head that a tile of value columns needs.
-template <class Real>
-struct HeadForward {
-    const Real *queries, *keys, *lookups, *values, *erase, *write, *decay, *weights;
-    Index query_step, key_step, lookup_step, value_step, erase_step, write_step, decay_step, read_step;
-    Real *reads, *final_weights, *retrieved, *checkpoints;
-    Index steps, key_dim, value_dim, columns, checkpoint_every;
-};
-
-template <class Real>
-HeadForward<Real> head_of(const ScanForward& scan, Index batch, Index head, Index first, Index columns) {
-    const ScanShape& shape = scan.shape;
-    const ScanInputs& in = scan.inputs;
-    const Index index = batch * shape.heads + head, size = shape.value_dim * shape.key_dim;
-    const Index count = shape.steps > 0 ? (shape.steps - 1) / shape.checkpoint_every : 0;
-    const auto part = [&](void* data, Index offset) { return data ? static_cast<Real*>(data) + offset : nullptr; };
-    const Sequence& lookups = in.lookups.data ? in.lookups : in.keys;
-    return {at<Real>(in.queries, batch, head),
-            at<Real>(in.keys, batch, head),
-            at<Real>(lookups, batch, head),
-            at<Real>(in.values, batch, head) + first,
-            at<Real>(in.erase, batch, head),
-            at<Real>(in.write, batch, head),
-            in.decay.data ? at<Real>(in.decay, batch, head) : nullptr,
-            part(in.weights, index * size + first * shape.key_dim),
-            in.queries.time,
-            in.keys.time,
-            lookups.time,
-            in.values.time,
-            in.erase.time,
-            in.write.time,
-            in.decay.time,
-            scan.reads.time,
-            at<Real>(scan.reads, batch, head) + first,
-            part(scan.final_weights, index * size + first * shape.key_dim),
-            part(scan.retrieved, index * shape.steps * shape.value_dim + first),
-            part(scan.checkpoints, index * count * size + first * shape.key_dim),
-            shape.steps,
-            shape.key_dim,
-            shape.value_dim,
-            columns,
-            shape.checkpoint_every};
-}
 
 // S ← diag(g) S + k uᵀ, and with the new S:  read = Sᵀ q,  next = Sᵀ e'.
 template <class Real, int Vectors, int Rows, Decay Kind>
@@ -107,8 +59,9 @@ class ForwardTile {
   public:
     static constexpr Index kWidth = Vectors * kLanes<Real>;
 
-    ForwardTile(const HeadForward<Real>& part, Real* memory)
-        : head(part), weights(memory), retrieved_then(memory + part.key_dim * kWidth), pending_then(retrieved_then + kWidth),
+    // `rows`: those of a decay per channel; none where the tile multiplies its decay in at every step.
+    ForwardTile(const HeadForward<Real>& part, Real* memory, const PostponedChannels<Real>* rows)
+        : head(part), channels(rows), weights(memory), retrieved_then(memory + part.key_dim * kWidth), pending_then(retrieved_then + kWidth),
           prepared(pending_then + kLanes<Real>) {}
 
     static Index memory_size(Index key_dim) { return (key_dim + 1) * kWidth + kLanes<Real> + round_up(key_dim, kLanes<Real>); }
@@ -129,7 +82,7 @@ class ForwardTile {
         Tile<Real, Vectors, Rows> tile(weights, head.key_dim);
         Vector<Real> retrieved[Vectors], update[Vectors], read[Vectors];
         load_columns<Real, Vectors>(retrieved, retrieved_then, kWidth);
-        Real pending = *pending_then;
+        Real pending = Kind == Decay::Channel ? Real(1) : *pending_then;
         Index next_saved = head.checkpoints ? (first / head.checkpoint_every + 1) * head.checkpoint_every : head.steps;
         for (Index step = first; step < first + count; ++step) {
             const Real erase = head.erase[step * head.erase_step], write = head.write[step * head.write_step];
@@ -160,6 +113,7 @@ class ForwardTile {
 
   private:
     const HeadForward<Real>& head;
+    const PostponedChannels<Real>* const channels;
     Real *const weights, *const retrieved_then, *const pending_then, *const prepared;
 
     // Known to the compiler where the tile is in registers.
@@ -171,16 +125,18 @@ class ForwardTile {
         fetch_to_write(head.reads + step * head.read_step, kWidth);
         if (head.retrieved) fetch_to_write(head.retrieved + step * head.value_dim, kWidth);
         // Long inputs come from memory, and the processor foresees nothing beyond the end of a page.
+        fetch_to_read(head.values + step * head.value_step, columns());
+        if (Kind == Decay::Channel && !Rows && channels) return;
         fetch_to_read(head.keys + step * head.key_step, key_dim());
         fetch_to_read(head.queries + step * head.query_step, key_dim());
         if (head.lookups != head.keys) fetch_to_read(head.lookups + step * head.lookup_step, key_dim());
         if (Kind == Decay::Channel) fetch_to_read(head.decay + step * head.decay_step, key_dim());
-        fetch_to_read(head.values + step * head.value_step, columns());
     }
 
     // Step `step`, and what the next one retrieves. A tile that is shown to others is W itself.
     FASTWEIGHTS_INLINE void advance(Tile<Real, Vectors, Rows>& tile, Index step, bool shown, Real& pending, Vector<Real> (&update)[Vectors],
                                     Vector<Real> (&read)[Vectors], Vector<Real> (&next)[Vectors]) {
+        if (Kind == Decay::Channel && !Rows && channels) return advance_channels(tile, step, pending, update, read, next);
         const Real *key = head.keys + step * head.key_step, *query = head.queries + step * head.query_step;
         const Real* next_lookup = lookup_of<Real, Kind>(head, std::min<Index>(step + 1, head.steps - 1), prepared);
         const Real* const decays = Kind == Decay::None ? nullptr : head.decay + step * head.decay_step;
@@ -200,6 +156,26 @@ class ForwardTile {
                                                            next);
             pending = 1;
         }
+    }
+
+    // Updates so large that u / Γ could overflow make this tile multiply its decays in from here on (pending = 0).
+    FASTWEIGHTS_INLINE void advance_channels(Tile<Real, Vectors, Rows>& tile, Index step, Real& pending, const Vector<Real> (&update)[Vectors],
+                                             Vector<Real> (&read)[Vectors], Vector<Real> (&next)[Vectors]) {
+        const Real limit = Real(PostponedChannels<Real>::kLargest);
+        if (pending != 0 && channels->waits(step)) {
+            if (all_between<Real, Vectors>(-limit, limit, update))
+                return write_read_retrieve<Real, Vectors, Rows, Decay::None>(tile, channels->key(step), channels->query(step),
+                                                                             channels->next_lookup(step), nullptr, update, read, next);
+            channels->left_out(step, prepared);
+            tile.visit([&](Index row, int, Vector<Real>(&weights_row)[Vectors]) __attribute__((always_inline)) {
+                for (int part = 0; part < Vectors; ++part) weights_row[part] *= prepared[row];
+            });
+            pending = 0;
+        }
+        const Real *key = head.keys + step * head.key_step, *query = head.queries + step * head.query_step;
+        const Real* const decays = pending != 0 ? channels->factors(step) : head.decay + step * head.decay_step;
+        const Real* const next_lookup = lookup_of<Real, Kind>(head, std::min<Index>(step + 1, head.steps - 1), prepared);
+        write_read_retrieve<Real, Vectors, Rows, Decay::Channel>(tile, key, query, next_lookup, decays, update, read, next);
     }
 };
 
