@@ -22,7 +22,7 @@ TOLERANCES = {
     torch.bfloat16: (1e-2, float("inf")),
 }
 COMBINATIONS = pairs_first(list(combinations()), lambda combination: combination.options)
-EXAMPLES = 8
+EXAMPLES = 15
 """Of each combination."""
 
 
@@ -71,9 +71,8 @@ def test_the_library_agrees_with_the_equations(combination: Combination) -> None
 
 @pytest.mark.skipif(INTERPRETED, reason="few problems are drawn where each is interpreted too")
 def test_enough_cases_are_drawn() -> None:
-    """What the ordinary run compares: every problem with the equations, by every backend that serves it."""
+    """Of the ordinary run: problems with equations of their own, each by every backend that serves it."""
     ordinary = [x for x in COMBINATIONS if isinstance(x, Combination)]
-    compared = EXAMPLES * sum(len(usable_backends(torch.float32, choice.rule)) for choice in ordinary)
-    assert compared >= 3000
+    assert EXAMPLES * len(ordinary) >= 3000
     for kind in range(4):
         assert {choice.options[kind] for choice in ordinary} == {choice.options[kind] for choice in combinations()}
