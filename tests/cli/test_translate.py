@@ -145,7 +145,7 @@ def test_an_exported_translator_translates_as_we_do(run: Path, tmp_path: Path) -
 
 
 def test_what_cannot_be_exported_is_said(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("fastweights.cli.export.find_spec", lambda module: None)
+    monkeypatch.setattr("fastweights.experiments.families.find_spec", lambda module: None)
     with pytest.raises(ValueError, match="this task cannot be exported; possible: language models and translators"):
         export(run, tmp_path / "hf")
     assert not (tmp_path / "hf").exists()

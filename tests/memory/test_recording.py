@@ -84,6 +84,7 @@ def test_outputs_and_gradients_do_not_change(model: SomebodysModel) -> None:
     assert all(torch.equal(a, b) for a, b in zip(plain, recorded, strict=True))
 
 
+@torch.no_grad()  # in training a layer may run its sequence without the operator
 def test_off_it_costs_no_call_of_the_operator(model: SomebodysModel, scans: list[int]) -> None:
     x = torch.randn(3, 5, 6)
     model(x)
