@@ -8,7 +8,22 @@ from fastweights.models.language_model import LanguageModelConfig
 from fastweights.models.translator import TranslatorConfig
 
 
-class FastWeightConfig(PreTrainedConfig):
+class _Configuration(PreTrainedConfig):
+    """A configuration with annotated fields that `__post_init__` completes, in every version of transformers 5."""
+
+    if not hasattr(PreTrainedConfig, "__post_init__"):
+        # The first versions of transformers 5 make a configuration by `__init__` alone.
+
+        def __init__(self, **kwargs: Any) -> None:
+            annotated = {name: kwargs.pop(name, getattr(type(self), name)) for name in type(self).__annotations__}
+            super().__init__(**annotated, **kwargs)
+            self.__post_init__(**kwargs)
+
+        def __post_init__(self, **kwargs: Any) -> None:
+            pass
+
+
+class FastWeightConfig(_Configuration):
     """A `LanguageModelConfig` as plain data under `language_model`, and the fields that Hugging Face expects."""
 
     model_type = "fastweights"
@@ -49,7 +64,7 @@ class FastWeightConfig(PreTrainedConfig):
         return LanguageModelConfig.from_dict(self.language_model)
 
 
-class FastWeightTranslationConfig(PreTrainedConfig):
+class FastWeightTranslationConfig(_Configuration):
     """The configuration of a translator under `translator`, and what Hugging Face asks of an encoder-decoder.
 
     The special symbols are those of `data.translation_tokeniser`; the decoder starts with `<s>`.
