@@ -49,7 +49,8 @@ def main(
         for name in chosen:
             progress.begin(name)
             start = perf_counter()
-            record = replace(record, measurements=record.measurements | {name: measure(plan, name, launcher)})
+            result = measure(plan, name, launcher) | {"commit": head()}
+            record = replace(record, measurements=record.measurements | {name: result})
             record.write(path)
             progress.end(name, perf_counter() - start)
     print_tables(record)
@@ -63,11 +64,16 @@ def main(
 
 def new_record(plan: str) -> SpeedRecord:
     """Nothing measured yet."""
-    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
     date = datetime.now(UTC).strftime("%Y-%m-%d")
     environment = asdict(Environment.here())
     environment["backends"] = {name: status.reason or "available" for name, status in backends().items()}
-    return SpeedRecord(plan, date, commit.stdout.strip() or "unknown", environment, {})
+    return SpeedRecord(plan, date, head(), environment, {})
+
+
+def head() -> str:
+    """The commit that is measured."""
+    commit = subprocess.run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+    return commit.stdout.strip() or "unknown"
 
 
 def measure(plan: str, name: str, launcher: str) -> Json:

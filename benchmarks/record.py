@@ -49,6 +49,15 @@ class SpeedRecord:
         return [value for name, value in self.measurements.items() if name.startswith(f"{prefix} ")]
 
     @property
+    def later(self) -> dict[str, list[str]]:
+        """Measurements that were made again with another commit than the record's, by that commit."""
+        found: dict[str, list[str]] = {}
+        for name, value in self.measurements.items():
+            if value.get("commit", self.commit) != self.commit:
+                found.setdefault(value["commit"], []).append(name)
+        return found
+
+    @property
     def refusals(self) -> list[str]:
         """What disagreed with the oracle, by measurement."""
         return [

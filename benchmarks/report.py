@@ -121,6 +121,7 @@ def sentences(record: SpeedRecord) -> list[str]:
 def details(record: SpeedRecord) -> str:
     """What docs/benchmarks.md shows: all tables."""
     parts = [f"{machine(record)}\n"]
+    parts += [f"Measured with commit {commit}: {', '.join(names)}.\n" for commit, names in record.later.items()]
     parts += [f"### {table.title}\n\n{table.markdown()}" for table in all_tables(record)]
     return "\n".join(parts).rstrip("\n")
 

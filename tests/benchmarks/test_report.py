@@ -1,5 +1,6 @@
 """Tables and figures say what the record says."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,18 @@ def test_texts_name_machine_and_commit() -> None:
     for text in (summary(make_record()), details(make_record())):
         assert "Abacus" in text
         assert "commit abc" in text
+
+
+def test_what_was_measured_again_names_its_own_commit() -> None:
+    record = make_record()
+    first, second = list(record.measurements)[:2]
+    again = {
+        first: record.measurements[first] | {"commit": "def"},
+        second: record.measurements[second] | {"commit": "abc"},
+    }
+    record = replace(record, measurements=record.measurements | again)
+    assert record.later == {"def": [first]}
+    assert f"Measured with commit def: {first}." in details(record)
 
 
 def test_the_same_record_gives_the_same_figure(tmp_path: Path) -> None:
