@@ -166,14 +166,11 @@ def test_texts_name_machine_and_commit() -> None:
 
 def test_what_was_measured_again_names_its_own_commit() -> None:
     record = make_record()
-    first, second = list(record.measurements)[:2]
-    again = {
-        first: record.measurements[first] | {"commit": "def"},
-        second: record.measurements[second] | {"commit": "abc"},
-    }
-    record = replace(record, measurements=record.measurements | again)
-    assert record.later == {"def": [first]}
-    assert f"Measured with commit def: {first}." in details(record)
+    name, measured = next(iter(record.measurements.items()))
+    measurements = {name: measured | {"commit": "def"}, "as before": measured | {"commit": "abc"}}
+    record = replace(record, measurements=measurements)
+    assert record.later == {"def": [name]}
+    assert f"Measured with commit def: {name}." in details(record)
 
 
 def test_the_same_record_gives_the_same_figure(tmp_path: Path) -> None:
