@@ -63,14 +63,8 @@ def test_reads_weights_and_all_gradients_agree_with_the_recurrence(backend: str,
     agrees()
 
 
-@pytest.mark.parametrize("backend", EVERY)
-@pytest.mark.parametrize("smallest", [1e-2, 1e-30, 0.0])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
-def test_strong_decay_neither_overflows_nor_loses_digits(backend: str, smallest: float, dtype: torch.dtype) -> None:
-    tensors = draw(3, steps=70, dtype=dtype, channels=True, lookups=True)
-    # Random powers: within one chunk the product of all decays is far below the smallest float. Or a third of all zero.
-    uniform = torch.rand_like(tensors["decay"])
-    tensors["decay"] = smallest**uniform if smallest else torch.where(uniform < 1 / 3, 0.0, tensors["decay"])
+def assert_agrees(tensors: dict[str, Tensor], backend: str, dtype: torch.dtype) -> None:
+    """Reads, final weights and all gradients are those of the recurrence in float64."""
     ours, exact = leaves(tensors), leaves(tensors, torch.float64)
     actual, expected = fast_weight_scan(**ours, backend=backend), linear_recurrence(**exact)
     gradients, expected_gradients = differentiate(actual, ours), differentiate(expected, exact)
@@ -79,6 +73,17 @@ def test_strong_decay_neither_overflows_nor_loses_digits(backend: str, smallest:
         assert relative_error(x.detach(), y.detach()) <= tolerance
     for name, gradient in gradients.items():
         assert relative_error(gradient, expected_gradients[name]) <= gradient_tolerance, name
+
+
+@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("smallest", [1e-2, 1e-30, 0.0])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_strong_decay_neither_overflows_nor_loses_digits(backend: str, smallest: float, dtype: torch.dtype) -> None:
+    tensors = draw(3, steps=70, dtype=dtype, channels=True, lookups=True)
+    # Random powers: within one chunk the product of all decays is far below the smallest float. Or a third of all zero.
+    uniform = torch.rand_like(tensors["decay"])
+    tensors["decay"] = smallest**uniform if smallest else torch.where(uniform < 1 / 3, 0.0, tensors["decay"])
+    assert_agrees(tensors, backend, dtype)
 
 
 @pytest.mark.parametrize("backend", EVERY)
@@ -96,14 +101,7 @@ def test_numbers_on_the_edge_of_what_is_allowed(backend: str, kind: tuple[bool, 
     any_of("write", 0.0, 0.5, 1.0)
     any_of("decay", 0.0, 1e-38, 1e-20, 1e-3, 1 - 1e-6, 1.0, 1.0, 1.0, 1.0)
     tensors["keys"][:, :, 20:30] = tensors["keys"][:, :, 20:21]
-    ours, exact = leaves(tensors), leaves(tensors, torch.float64)
-    actual, expected = fast_weight_scan(**ours, backend=backend), linear_recurrence(**exact)
-    gradients, expected_gradients = differentiate(actual, ours), differentiate(expected, exact)
-    tolerance, gradient_tolerance = TOLERANCES[dtype]
-    for x, y in zip(actual, expected, strict=True):
-        assert relative_error(x.detach(), y.detach()) <= tolerance
-    for name, gradient in gradients.items():
-        assert relative_error(gradient, expected_gradients[name]) <= gradient_tolerance, name
+    assert_agrees(tensors, backend, dtype)
 
 
 # Steps, k and v; decay none, per head or per channel; lookups; from given weights or none: 72 for each backend.
