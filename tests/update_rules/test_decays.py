@@ -137,3 +137,13 @@ def test_a_decay_acts_before_the_first_of_several_writes() -> None:
 def test_what_cannot_be_is_refused(make: object, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()  # type: ignore[operator]
+
+
+def test_a_number_is_not_taken_for_the_label() -> None:
+    """LightningDecay(0.5) means its depth; the type checker of the tests would see it before the class does."""
+    for gate in (LightningDecay(), KimiDecay(), SoftplusDecay("alpha")):
+        object.__setattr__(gate, "label", 0.5)
+        with pytest.raises(
+            ValueError, match=f"{type(gate).__name__}: the first argument is the label, a text, got 0.5"
+        ):
+            gate.__post_init__()

@@ -29,7 +29,7 @@ class ReproduceOptions:
     quick: bool = False
     """Figures: a few sizes and models, minutes instead of hours."""
     seeds: tuple[int, ...] = ()
-    """Figures: seeds to run; those of the figure if absent."""
+    """Seeds to run; those of the figure or table if absent. Tables: other seeds only for models that decide a claim."""
     scale: Literal["cpu", "paper"] = "cpu"
     """Tables: cpu trains models for two cores on WikiText-2 or Europarl, paper those of the paper on WikiText-103."""
     data: OptionalText = None

@@ -86,7 +86,9 @@ class KimiDecay(SoftplusDecay):
     lowest_rate: float = 1.0
     log_bound: float | None = None
 
+    @override
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.log_bound is not None and not self.log_bound < 0:
             raise ValueError(f"log_bound: expected a number below 0, or None, got {self.log_bound}")
 
@@ -138,7 +140,9 @@ class LightningDecay(Decay):
     depth: float = 0.0
     from_input: ClassVar[bool] = False
 
+    @override
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not 0 <= self.depth <= 1:
             raise ValueError(f"depth: expected a number from 0 to 1, got {self.depth}")
 

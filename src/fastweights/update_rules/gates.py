@@ -28,6 +28,14 @@ class Gate(ABC):
     from_input: ClassVar[bool] = True
     """True if the gate depends on the input; if not, it has no W_g, and its logits have no components."""
 
+    def __post_init__(self) -> None:
+        # LightningDecay(0.5) would be a decay of depth 0 that is called 0.5.
+        if not isinstance(self.label, str):
+            raise ValueError(
+                f"{type(self).__name__}: the first argument is the label, a text, got {self.label!r}; "
+                "give the others by name"
+            )
+
     def parameters(self, num_heads: int, components: int) -> dict[str, Tensor]:
         """Initial values of what the gate learns beside W_g, by name; the model's own initialisation leaves them."""
         return {}

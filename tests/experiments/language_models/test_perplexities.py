@@ -4,7 +4,15 @@ import math
 
 import pytest
 
-from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, Perplexity, perplexities, shown
+from fastweights.experiments.language_models.perplexities import (
+    PAPER,
+    Perplexities,
+    Perplexity,
+    is_lower,
+    of_seeds,
+    perplexities,
+    shown,
+)
 from fastweights.experiments.language_models.presets import PRESETS, for_text
 from fastweights.runs.record import Record
 
@@ -35,3 +43,27 @@ def test_only_measured_models_of_the_tables_have_one() -> None:
     found = perplexities({run: measured}).get("cpu", "transformer")
     assert found is not None
     assert found.cells() == ("200.0", "200.0")
+
+
+def seeds(*tests: float) -> Perplexity:
+    return of_seeds({seed: Perplexity(test, test) for seed, test in enumerate(tests)})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "lower"),
+    [
+        (seeds(100.0), seeds(101.0), True),
+        (seeds(101.0), seeds(100.0), False),
+        (seeds(100.0), seeds(100.9), None),
+        (seeds(100.0, 90.0), seeds(100.9, 90.5), None),
+        (seeds(100.0, 90.0, 110.0), seeds(100.1, 90.1, 110.1), True),
+        (seeds(100.0, 90.0, 110.0), seeds(100.1, 89.9, 110.1), None),
+        (seeds(100.0), seeds(100.5, 200.0, 300.0), None),  # what only one of them has does not count
+        (seeds(math.inf), seeds(100.0), False),
+        (Perplexity(31.1, 31.1), Perplexity(31.2, 31.2), True),
+    ],
+)
+def test_a_difference_counts_if_it_is_large_or_all_seeds_agree(
+    first: Perplexity, second: Perplexity, lower: bool | None
+) -> None:
+    assert is_lower(first, second, "test") is lower

@@ -158,5 +158,5 @@ def verdicts(ours: Perplexities) -> Table:
         "the paper's own numbers",
         *(f"{CPU_SIZES[size]}, {budget_of(size):,} words" for size in sizes),
     )
-    caption = "The same rules as in the table of claims, for one text and one budget at a time (the first seed)."
+    caption = "The same rules as in the table of claims, for one text and one budget at a time."
     return Table("claims-by-budget", caption, columns, tuple(rows) if sizes else (), wide=True)

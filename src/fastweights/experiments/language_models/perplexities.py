@@ -1,11 +1,13 @@
 """Perplexities of language models by name, ours and the paper's in one form, so that one rule judges both."""
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from statistics import fmean
 
 from fastweights.evaluation.perplexity import perplexity_of
-from fastweights.experiments.language_models.presets import is_unchanged, model_of, size_of
-from fastweights.experiments.model_scores import ModelScores
+from fastweights.experiments.language_models.presets import is_unchanged, model_of, size_of, with_usual_seed
+from fastweights.experiments.model_scores import ModelScores, over_seeds
 from fastweights.experiments.records import Records
 from fastweights.runs.record import Record
 
@@ -18,6 +20,8 @@ class Perplexity:
     test: float
     at_least: bool = False
     """True if the paper gives only this lower bound."""
+    by_seed: "Mapping[int, Perplexity]" = field(default_factory=dict)
+    """Of our runs, what each seed reached; valid and test are the means."""
 
     @classmethod
     def of_losses(cls, valid: float | None, test: float | None) -> "Perplexity":
@@ -26,7 +30,13 @@ class Perplexity:
 
     def cells(self) -> tuple[str, str]:
         """Valid and test as text."""
-        return shown(self.valid, self.at_least), shown(self.test, self.at_least)
+        return self.in_words("valid"), self.in_words("test")
+
+    def in_words(self, text: str) -> str:
+        """The perplexity of one of the texts, with its standard deviation where there are several seeds."""
+        if len(self.by_seed) > 1:
+            return over_seeds([getattr(one, text) for one in self.by_seed.values()], shown)
+        return shown(getattr(self, text), self.at_least)
 
 
 def shown(perplexity: float, at_least: bool = False) -> str:
@@ -40,13 +50,42 @@ Perplexities = ModelScores[Perplexity]
 """By size and model."""
 
 
+ENOUGH_SEEDS, MARGIN = 3, 0.01
+DIFFERS = (
+    f"a difference counts if it is at least {MARGIN:.0%}, or the same way round in all of {ENOUGH_SEEDS} or more seeds"
+)
+
+
+def is_lower(first: Perplexity, second: Perplexity, text: str) -> bool | None:
+    """Whether the first has the lower perplexity on a text; None if chance may explain the difference.
+
+    Seeds that both have are compared one by one. Published numbers come without seeds and are taken as they stand.
+    """
+    pairs = [(first.by_seed[seed], second.by_seed[seed]) for seed in first.by_seed if seed in second.by_seed]
+    if not pairs:
+        return bool(getattr(first, text) < getattr(second, text))
+    one, other = (fmean(getattr(pair[side], text) for pair in pairs) for side in (0, 1))
+    signs = {getattr(a, text) < getattr(b, text) for a, b in pairs}
+    if abs(one - other) >= MARGIN * min(one, other) or (len(pairs) >= ENOUGH_SEEDS and len(signs) == 1):
+        return one < other
+    return None
+
+
 def perplexities(records: Records) -> Perplexities:
-    """Perplexities of the models of the tables, by size and name."""
-    found: dict[str, dict[str, Perplexity]] = {}
+    """Perplexities of the models of the tables, by size and name, over all seeds that were run."""
+    found: dict[str, dict[str, dict[int, Perplexity]]] = {}
     for run, record in records.items():
-        if is_unchanged(run) and run.task.is_measured(record.result):
-            found.setdefault(size_of(run), {})[model_of(run)] = measured(record)
-    return Perplexities(found)
+        if is_unchanged(with_usual_seed(run)) and run.task.is_measured(record.result):
+            found.setdefault(size_of(run), {}).setdefault(model_of(run), {})[run.training.seed] = measured(record)
+    return Perplexities(
+        {size: {model: of_seeds(seeds) for model, seeds in models.items()} for size, models in found.items()}
+    )
+
+
+def of_seeds(by_seed: Mapping[int, Perplexity]) -> Perplexity:
+    """The means over seeds, and what each of them reached."""
+    valid, test = (fmean(getattr(one, text) for one in by_seed.values()) for text in ("valid", "test"))
+    return Perplexity(valid, test, by_seed=by_seed)
 
 
 def measured(record: Record) -> Perplexity:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from fastweights.experiments.language_models.memory_span import MemorySpan, memory_spans, span_figure
-from fastweights.experiments.language_models.perplexities import Perplexities, Perplexity, perplexities
+from fastweights.experiments.language_models.perplexities import Perplexities, is_lower, perplexities
 from fastweights.experiments.language_models.presets import PRESETS
 from fastweights.experiments.language_models.tables import Drawing, PaperTable, Table
 from fastweights.experiments.records import Records
@@ -36,7 +36,13 @@ TRUNCATED = {
     if (form := model.partition("-carried")[0]) != model and f"cpu-{form}" in PRESETS
 }
 """The same model without `-carried`, where there is one."""
-TABLE = PaperTable("table4", ("model", "update rule"), MODELS, ("medium",), TRUNCATED)
+DECIDING = tuple(
+    form
+    for model in ("linear-gated-nopos-carried", "linear-gated-centred-nopos-carried")
+    for form in (model, TRUNCATED[model])
+)
+"""Carried and truncated forms that are so close that one seed does not tell which is ahead."""
+TABLE = PaperTable("table4", ("model", "update rule"), MODELS, ("medium",), TRUNCATED, DECIDING)
 runs, coverage, data = TABLE.runs, TABLE.coverage, TABLE.data
 
 
@@ -53,16 +59,16 @@ def contents(records: Records) -> tuple[Drawing | Table, ...]:
 
 
 def ahead(found: Perplexities, model: str) -> str:
-    """On which texts a carried memory has the lower perplexity than its own truncated form."""
+    """On which texts a carried memory has the lower perplexity than its own truncated form, and where it is open."""
     carried, truncated = found.get("cpu", model), found.get("cpu", TRUNCATED.get(model, ""))
     if carried is None or truncated is None:
         return "–"
-    return " and ".join(texts_gained(carried, truncated)) or "neither"
-
-
-def texts_gained(carried: Perplexity, truncated: Perplexity) -> list[str]:
-    """The texts whose perplexity is lower with the first."""
-    return [text for text in ("valid", "test") if getattr(carried, text) < getattr(truncated, text)]
+    lower = {text: is_lower(carried, truncated, text) for text in ("valid", "test")}
+    said = " and ".join(text for text, is_ahead in lower.items() if is_ahead) or "neither"
+    unsure = " and ".join(text for text, is_ahead in lower.items() if is_ahead is None)
+    if len(unsure) == 0:
+        return said
+    return f"{unsure}: undecided" if said == "neither" else f"{said}; {unsure}: undecided"
 
 
 def best_span(span: MemorySpan | None) -> str:

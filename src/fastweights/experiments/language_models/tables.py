@@ -6,7 +6,14 @@ from dataclasses import dataclass, field, replace
 from fastweights.data.text.corpus import PUBLIC, open_corpus
 from fastweights.experiments import split_preset
 from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, perplexities
-from fastweights.experiments.language_models.presets import DATASETS, PRESETS, for_corpus, is_unchanged, words_of
+from fastweights.experiments.language_models.presets import (
+    DATASETS,
+    PRESETS,
+    for_corpus,
+    is_unchanged,
+    model_of,
+    words_of,
+)
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.reporting import BLACK, BLUE, GREEN, GREY, SKY, VERMILION, Drawing, Series, Table, draw
@@ -53,6 +60,8 @@ class PaperTable:
     sizes: tuple[str, ...]
     truncated: Mapping[str, str] = field(default_factory=dict)
     """Of models whose memory is carried, the same one with truncated context: shown in columns beside it."""
+    deciding: tuple[str, ...] = ()
+    """The models that other seeds than the first are run for (`--seeds`); all if empty."""
 
     def presets(self, scale: str = "cpu", size: str = "cpu") -> list[str]:
         """The runs to train: every model at a size for CPUs, or at each of the paper's; then their truncated forms."""
@@ -62,10 +71,16 @@ class PaperTable:
 
     def runs(self, options: ReproduceOptions) -> list[Run]:
         """The runs of the table on its text; another text is refused before any training."""
-        if options.quick or options.seeds:
-            raise ValueError("--quick and --seeds are for figures; tables have one seed and one length of training")
+        if options.quick:
+            raise ValueError("--quick is for figures; tables have one length of training")
         size = cpu_size(options) if options.scale == "cpu" else ""
-        return on_text(self.presets(options.scale, size), options)
+        prepared = on_text(self.presets(options.scale, size), options)
+        return [
+            replace(run, training=replace(run.training, seed=seed))
+            for seed in options.seeds or (prepared[0].training.seed,)
+            for run in prepared
+            if seed == run.training.seed or model_of(run) in (self.deciding or (model_of(run),))
+        ]
 
     def data(self, options: ReproduceOptions) -> str:
         """Where the text of the table is."""
