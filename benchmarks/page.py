@@ -55,12 +55,12 @@ def main(run: str, text: str) -> None:
 
 
 @contextmanager
-def served(run: str) -> Iterator[str]:
+def served(*runs: str) -> Iterator[str]:
     """The page in a process of its own, ended with Ctrl-C."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "fastweights", "play", run, "--port", str(port)]
+    command = [sys.executable, "-m", "fastweights", "play", *runs, "--port", str(port)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -108,8 +108,6 @@ ELSEWHERE = {
     "playground/page/translation_tab.py": "playground/browser/test_models.py",
     "playground/page/write_tab.py": "playground/browser/test_write.py",
     "playground/port.py": "cli/test_play.py",
-    "playground/view/images.py": "playground/view/test_memories.py",
-    "playground/view/text.py": "playground/view/test_memories.py",
     "playground/view/translation.py": "playground/browser/test_models.py",
     "cli/demo.py": "cli/test_program.py",
     "cli/doctor.py": "cli/test_program.py",

@@ -73,6 +73,14 @@ def test_the_model_writes_on(model: LanguageModel, vocabulary: Vocabulary, readi
         continue_text(model, vocabulary, reading, 10_000, Sampling())
 
 
+def test_another_model_continues_the_text_in_its_own_vocabulary(model: LanguageModel, reading: TextReading) -> None:
+    other = Vocabulary(Words(), ("<eos>", "<unk>", *reversed(SYMBOLS[2:])))
+    expected = continue_text(model, other, read_text(model, other, TEXT), 5, Sampling(temperature=0))
+    assert continue_text(model, other, reading, 5, Sampling(temperature=0)) == expected
+    with pytest.raises(ValueError, match="unknown to the model"):
+        continue_text(model, Vocabulary(Words(), ("<eos>", "<unk>", "dog")), reading, 5, Sampling())
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

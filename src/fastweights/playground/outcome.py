@@ -62,7 +62,8 @@ def outcome(session: Session, choice: MemoryChoice) -> MemoryNow:
         reads=retrieved,
         errors=errors,
         landing=_last(trace, "landing"),
-        balance=_last(trace, "balance"),
+        # A sum over components of either sign is no amount of weight (docs/looking_inside.md).
+        balance=_last(trace, "balance") if bool((keys >= 0).all()) else None,
         singular_values=tuple(trace.final.singular_values[0, 0].tolist()) if session.past else (),
         effective_rank=trace.final.effective_rank.item() if session.past else None,
         crosstalk=statistics.crosstalk.item(),

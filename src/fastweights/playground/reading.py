@@ -105,10 +105,10 @@ def encode(vocabulary: Vocabulary, text: str) -> list[int]:
 def continue_text(
     model: LanguageModel, vocabulary: Vocabulary, reading: TextReading, length: int, how: Sampling
 ) -> str:
-    """What the model writes after the text."""
+    """What the model writes after the text, which need not be the model that has read it."""
     if not 1 <= length <= MOST_GENERATED:
         raise ValueError(f"length: expected 1 to {MOST_GENERATED} tokens, got {length}")
-    new = islice(generate(model, reading.tokens, how), length)
+    new = islice(generate(model, encode(vocabulary, reading.text), how), length)
     return printable("".join(vocabulary.decode(new)))
 
 

@@ -26,6 +26,12 @@ def test_a_line_above_the_top_leaves_the_chart() -> None:
     assert f"{WIDTH - RIGHT:.1f},{TOP - (HEIGHT - TOP - BOTTOM):.1f}" in html
 
 
+@pytest.mark.parametrize(("top", "said"), [(2.0, 1), (4.0, 0), (None, 0)])
+def test_a_line_that_leaves_the_chart_is_named_below_it(top: float | None, said: int) -> None:
+    html = lines([Line("a", [(0, 0.0), (10, 4.0)], "fw-line-0")], "x", "y", "a chart", top=top)
+    assert html.count("<li>above 2 a line goes on outside of the chart</li>") == said
+
+
 def test_labels_of_marks_stand_below_each_other_and_above_the_lines() -> None:
     html = lines([Line("a", [(20, 1.0)], "fw-line-0")], "x", "y", "d", marks=[(16, "d_dot"), (20, "S")])
     first, second = (float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="\w+">(?:d_dot|S)<', html))

@@ -2,6 +2,7 @@
 
 import base64
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -25,8 +26,9 @@ def values(html: str, name: str) -> list[float]:
 
 
 def test_numbers_are_those_of_the_library_to_the_last_digit() -> None:
-    html = memories_view(SESSION, "red")
-    found = [outcome(SESSION, choice) for choice in SESSION.memories]
+    session = replace(SESSION, memories=(MemoryChoice("sum", "dpfp-1"), MemoryChoice("delta", "dpfp-1")))
+    html = memories_view(session, "red")
+    found = [outcome(session, choice) for choice in session.memories]
     assert values(html, "landing") == [memory.landing for memory in found]
     assert values(html, "balance") == [memory.balance for memory in found]
     assert values(html, "read-error") == [memory.errors["red"] for memory in found]

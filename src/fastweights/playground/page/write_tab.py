@@ -15,7 +15,7 @@ from fastweights.playground.page.memory_columns import MemoryColumns, names_of
 from fastweights.playground.pictures import NAMED, PLACES, drawn, named, places_of
 from fastweights.playground.session import FEWEST_MEMORIES, MOST_MEMORIES, Session, Write
 from fastweights.playground.view.images import picture_legend
-from fastweights.playground.view.memories import history_view, memory_views, save_link
+from fastweights.playground.view.memories import NUMBERS, history_view, memory_views, save_link
 
 START = Session()
 FIRST = "heart"
@@ -42,6 +42,7 @@ def write_tab() -> None:
                 count = gr.Radio(counts, value="2", label="Memories side by side", elem_id="fw-count", min_width=220)
             gr.HTML(picture_legend())
             memories = MemoryColumns(START, "red")
+            gr.HTML(NUMBERS)
     gr.Markdown("### History")
     history = gr.HTML(history_view(START), elem_id="fw-history")
     with gr.Row(elem_id="fw-files"):

@@ -47,10 +47,11 @@ def lines(
     top: float | None = None,
     marks: Sequence[tuple[float, str]] = (),
 ) -> str:
-    """A chart of lines from zero; `marks` are upright lines with a label. A line above `top` leaves the chart."""
+    """A chart of lines from zero; `marks` are upright lines with a label. What is above `top` is only named."""
     points = [point for line in drawn for point in line.points if math.isfinite(point[1])]
     most_x = max([x for x, _ in points] + [x for x, _ in marks] + [1.0])
     most_y = max([y for _, y in points] + [1e-9]) * 1.05 if top is None else top
+    leaves = f"above {most_y:g} a line goes on outside of the chart" if any(y > most_y for _, y in points) else ""
     above = TOP + MARK * len(marks)
 
     def place(x: float, y: float) -> tuple[float, float]:
@@ -71,7 +72,7 @@ def lines(
     parts += [_line(place, line) for line in drawn]
     return (
         f'<figure class="fw-chart"><svg viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(description)}">'
-        f"{''.join(parts)}</svg></svg>{_legend(drawn)}</figure>"
+        f"{''.join(parts)}</svg></svg>{_legend(drawn, leaves)}</figure>"
     )
 
 
@@ -91,13 +92,13 @@ def _line(place: Place, line: Line) -> str:
     return f'<polyline class="{line.colour}" stroke-dasharray="{line.dashes}" points="{corners}"/>'
 
 
-def _legend(drawn: Sequence[Line]) -> str:
+def _legend(drawn: Sequence[Line], note: str) -> str:
     entries = "".join(
         f'<li><svg viewBox="0 0 30 8" aria-hidden="true"><line class="{line.colour}" stroke-dasharray="{line.dashes}" '
         f'x1="0" x2="30" y1="4" y2="4"/></svg>{escape(line.label)}</li>'
         for line in drawn
     )
-    return f'<ul class="fw-legend">{entries}</ul>'
+    return f'<ul class="fw-legend">{entries}{f"<li>{note}</li>" if note else ""}</ul>'
 
 
 def _frame(place: Place, across: Sequence[float], up: Sequence[float]) -> str:

@@ -9,6 +9,7 @@ from matplotlib.image import imsave
 from torch import Tensor
 
 from fastweights.experiments.demo.memory import BLUE, CHANGE, ORANGE, PURPLE, SIDE
+from fastweights.playground.view.text import SMALLEST
 
 GREY = "#787878"
 PICTURE = LinearSegmentedColormap.from_list(
@@ -39,5 +40,5 @@ def picture_legend() -> str:
 
 def matrix_image(numbers: Tensor, description: str) -> str:
     """A heat map around zero: blue is positive, orange is negative."""
-    limit = max(float(numbers.abs().max()), 1e-30) if numbers.numel() else 1.0
+    limit = max(float(numbers.abs().max()), SMALLEST) if numbers.numel() else 1.0
     return image(numbers, CHANGE, -limit, limit, description, "fw-matrix")

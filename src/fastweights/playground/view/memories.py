@@ -14,6 +14,15 @@ from fastweights.playground.view.images import matrix_image, picture_image
 from fastweights.playground.view.text import ERROR, dot, number, problem, share
 from fastweights.update_rules import Decay
 
+NUMBERS = """<details class="fw-help"><summary>What the numbers mean</summary><dl>
+<dt>Landing λ</dt><dd>How far the last write has moved what its key retrieves towards what it should retrieve: 1 is all
+of the way, 0 nothing. A dash where there was nothing to move.</dd>
+<dt>Balance B</dt><dd>Weight that the last write removed, over weight that it added: 1 is even. A dash where features of
+the keys are negative, because their sum is no amount of weight, and for rules that are not linear in W.</dd>
+<dt>Effective rank of W</dt><dd>How many directions the memory uses, by the spread of its singular values.</dd>
+<dt>Cosine of mapped keys</dt><dd>Mean over all pairs of keys, after feature map and normalisation: at 0 no write
+disturbs what another key retrieves.</dd></dl></details>"""
+
 
 def memory_views(session: Session, read: str) -> list[str]:
     """Every memory after the writes up to now, and nothing in the places that are free; `read` is shown large."""

@@ -5,6 +5,10 @@ from html import escape
 
 from fastweights.playground.keys import COLOURS
 
+SMALLEST = 5e-7
+"""What is smaller is rounding, and shown as 0."""
+LONGEST = 300
+"""Characters of a message that are shown."""
 ERROR = '<span class="fw-whole">|v̂ − v| / |v|</span>'
 """The error of what is retrieved, as a formula that no line end breaks."""
 
@@ -13,7 +17,7 @@ def number(value: float | None, name: str, digits: int = 4) -> str:
     """A number for readers, with all its digits for programs in `data-value`; a dash where it is not defined."""
     if value is None or not math.isfinite(value):
         return f'<span data-name="{escape(name)}" data-value="">–</span>'
-    shown = "0" if abs(value) < 5e-7 else f"{value:.{digits}g}"
+    shown = "0" if abs(value) < SMALLEST else f"{value:.{digits}g}"
     return f'<span data-name="{escape(name)}" data-value="{value!r}">{shown.replace("-", "−")}</span>'
 
 
@@ -39,5 +43,7 @@ def scrolling(title: str, table: str, kind: str = "") -> str:
 
 
 def problem(message: str) -> str:
-    """What cannot be shown, and why."""
-    return f'<p class="fw-problem" role="alert">{escape(message)}</p>'
+    """What cannot be shown, and why; a message may quote what a stranger sent, at any length and in no encoding."""
+    line = message if len(message) <= LONGEST else f"{message[:LONGEST]} …"
+    line = line.encode("utf-8", "backslashreplace").decode("utf-8")
+    return f'<p class="fw-problem" role="alert">{escape(line)}</p>'
