@@ -38,8 +38,8 @@ class KernelAttention {
     static Index workspace_size(const AttentionShape& shape) {
         const Index k = round_up(shape.features, kLanes<Real>), s = round_up(shape.steps, kLanes<Real>);
         const Index v = round_up(shape.value_dim, kLanes<Real>);
-        return 2 * (shape.queries + shape.steps) * k + (k + v) * s + 2 * shape.queries * s + (shape.queries + 2 * shape.steps) * v + s +
-               shape.queries;
+        return 2 * (shape.queries + shape.steps) * k + (k + v) * s + 2 * shape.queries * s + (shape.queries + 2 * shape.steps) * v +
+               3 * s + round_up(shape.queries, kLanes<Real>);
     }
 
     KernelAttention(const AttentionCall& arguments, Index which_batch, Index which_head, const Map& feature_map, Real* memory)
@@ -86,6 +86,10 @@ class KernelAttention {
     const Rows<Real> grad_values = place(shape.steps, shape.value_dim);
     Real* const scales = place(1, shape.steps).data;
     Real* const unused_scales = place(1, shape.queries).data;
+    // Whole vectors: 1 where the current query sees a step, else 0; e_ij; and the largest scale that is seen.
+    Real* const visible = place(1, shape.steps).data;
+    Real* const relative = place(1, shape.steps).data;
+    Real largest_scale = 0;
 
     // Memory for rows of whole vectors.
     Rows<Real> place(Index rows, Index columns) {
@@ -127,39 +131,50 @@ class KernelAttention {
         multiply(scores, shape.queries, scores.stride / kLanes<Real>, term);
     }
 
-    void compute_scores() const {
+    void compute_scores() {
         multiply_transposed(queries, keys, shape.features);
         for (Index i = 0; i < shape.queries; ++i) mask_row(i, scores.row(i));
     }
 
-    bool sees(Index i, Index j) const {
-        const auto* const real = static_cast<const unsigned char*>(call.mask);
-        return (!real || real[batch * shape.steps + j]) && (!shape.causal || j <= i);
+    // Multiplies row i by e_ij, zero where i does not see j. Rows come in order: a causal query sees one step more than the last.
+    void mask_row(Index i, Real* row) {
+        if (i == 0) {
+            std::memset(visible, 0, static_cast<std::size_t>(scores.stride) * sizeof(Real));
+            largest_scale = -__builtin_inf();
+        }
+        if (shape.causal && i < shape.steps) show(i, i + 1);
+        if (!shape.causal && i == 0) show(0, shape.steps);
+        for (Index j = 0; j < scores.stride; j += kLanes<Real>) {
+            Vector<Real> value = load(row + j);
+            if constexpr (Map::kScaled) value *= load(relative + j);
+            store(row + j, load(visible + j) > 0 ? value : Vector<Real>{});
+        }
     }
 
-    // Multiplies a row by e_ij; zero where i does not see j.
-    void mask_row(Index i, Real* row) const {
-        if constexpr (Map::kScaled) {
-            Real largest = -__builtin_inf();
-            for (Index j = 0; j < shape.steps; ++j) largest = sees(i, j) && !(scales[j] <= largest) ? scales[j] : largest;
-            Real* const relative = grad_values.data;  // not in use yet, or no longer
-            for (Index j = 0; j < shape.steps; ++j) relative[j] = sees(i, j) ? scales[j] - largest : Real(0);
-            Index j = 0;
-            for (; j + kLanes<Real> <= shape.steps; j += kLanes<Real>) store(relative + j, exponential<Real>(load(relative + j)));
-            if (j < shape.steps) store_part(relative + j, exponential<Real>(load_part(relative + j, shape.steps - j)), shape.steps - j);
-            for (j = 0; j < shape.steps; ++j) row[j] *= relative[j];
+    // Lets queries see the real steps from `first` on.
+    void show(Index first, Index end) {
+        const auto* const real = static_cast<const unsigned char*>(call.mask);
+        for (Index j = first; j < end; ++j) {
+            if (real && !real[batch * shape.steps + j]) continue;
+            visible[j] = 1;
+            if (Map::kScaled && !(scales[j] <= largest_scale)) largest_scale = scales[j];
         }
-        for (Index j = 0; j < shape.steps; ++j) row[j] = sees(i, j) ? row[j] : Real(0);
+        if constexpr (Map::kScaled)
+            for (Index j = 0; j < scores.stride; j += kLanes<Real>) {
+                const Vector<Real> below = load(scales + j) - largest_scale;
+                store(relative + j, exponential<Real>(load(visible + j) > 0 ? below : Vector<Real>{}));
+            }
     }
 
     // P and 1 / Σ a, both kept for the backward pass; nothing is read where the sum vanishes.
     void normalise() const {
         for (Index i = 0; i < shape.queries; ++i) {
-            Real total = 0;
-            for (Index j = 0; j < shape.steps; ++j) total += scores.row(i)[j];
+            Vector<Real> sums = {};
+            for (Index j = 0; j < scores.stride; j += kLanes<Real>) sums += load(scores.row(i) + j);
+            const Real total = sum_of_lanes<Real>(sums);
             const bool vanishes = (total < 0 ? -total : total) <= Real(shape.vanishing);
             const Real inverse = vanishes ? Real(0) : 1 / total;
-            for (Index j = 0; j < shape.steps; ++j) weights.row(i)[j] = scores.row(i)[j] * inverse;
+            for (Index j = 0; j < scores.stride; j += kLanes<Real>) store(weights.row(i) + j, load(scores.row(i) + j) * inverse);
             if (!call.weights) continue;
             std::memcpy(kept_weights(i), weights.row(i), static_cast<std::size_t>(shape.steps) * sizeof(Real));
             kept_inverse()[i] = inverse;
@@ -171,18 +186,18 @@ class KernelAttention {
     Real* kept_inverse() const { return static_cast<Real*>(call.inverse) + first_row(); }
 
     void load_weights() const {
-        for (Index i = 0; i < shape.queries; ++i)
-            std::memcpy(weights.row(i), kept_weights(i), static_cast<std::size_t>(shape.steps) * sizeof(Real));
+        for (Index i = 0; i < shape.queries; ++i) copy_padded(weights.row(i), kept_weights(i), shape.steps, weights.stride);
     }
 
     // da e in `scores`; `reads` holds dY.
-    void compute_score_gradients() const {
+    void compute_score_gradients() {
         multiply_transposed(reads, values, shape.value_dim);
         for (Index i = 0; i < shape.queries; ++i) {
             Real* const row = scores.row(i);
-            Real mean = 0;
-            for (Index j = 0; j < shape.steps; ++j) mean += row[j] * weights.row(i)[j];
-            for (Index j = 0; j < shape.steps; ++j) row[j] = (row[j] - mean) * kept_inverse()[i];
+            Vector<Real> sums = {};
+            for (Index j = 0; j < scores.stride; j += kLanes<Real>) sums += load(row + j) * load(weights.row(i) + j);
+            const Real mean = sum_of_lanes<Real>(sums), inverse = kept_inverse()[i];
+            for (Index j = 0; j < scores.stride; j += kLanes<Real>) store(row + j, (load(row + j) - mean) * inverse);
             mask_row(i, row);
         }
     }

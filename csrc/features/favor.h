@@ -1,6 +1,6 @@
 // The map FAVOR+ of a Performer, row by row, with each row's scale apart from its features:
 //
-//   p = R x ;   f = [exp(p - l), exp(-p - l)]  with  l = max |p| ;   φ(x) = exp(s) f  with  s = l - |c x|² / 2
+//   p = R x ;   f = [exp(p - l), exp(-p - l)]  with  l near max |p| ;   φ(x) = exp(s) f  with  s = l - |c x|² / 2
 //
 // R holds the random rows times c = d^-¼, so that the kernel is exp(k·q / √d). The scale is a choice of units: no gradient flows
 // through l, and that of |c x|² flows through the features.
@@ -52,10 +52,12 @@ class Favor {
         const Term<Real> term[1] = {{{projected.data, projected.stride, 1}, by_row, half}};
         multiply(inputs, count, inputs.stride / kLanes<Real>, term);
         for (Index row = 0; row < count; ++row)
-            for (Index i = 0; i < dim; ++i) {
-                const Real value = x.row(row)[i];
-                const bool bounded = value < -largest_input || value > largest_input;
-                grad_x.row(row)[i] = bounded ? Real(0) : inputs.row(row)[i] - factor * value * totals[row];
+            for (Index i = 0; i < dim; i += kLanes<Real>) {
+                const Vector<Real> value = load_up_to(x.row(row) + i, dim - i), bounded = within_bounds(value);
+                const Vector<Real> gradient = load(inputs.row(row) + i) - factor * totals[row] * value;
+                // NaN is within all bounds.
+                const auto outside = bounded < value || bounded > value;
+                store_up_to(grad_x.row(row) + i, outside ? Vector<Real>{} : gradient, dim - i);
             }
     }
 
@@ -65,31 +67,60 @@ class Favor {
     const Rows<const Real> by_row, by_column;
     const Real factor, largest_input;
 
-    // Copies a row within its bounds; |c x|².
-    Real take(const Real* x, Real* to) const {
-        Real sum = 0;
-        for (Index i = 0; i < dim; ++i) {
-            const Real low = x[i] < -largest_input ? -largest_input : x[i];
-            to[i] = low > largest_input ? largest_input : low;
-            sum += to[i] * to[i];
-        }
-        return factor * sum;
+    static FASTWEIGHTS_INLINE Vector<Real> load_up_to(const Real* from, Index left) {
+        return left < kLanes<Real> ? load_part(from, left) : load(from);
     }
 
+    static FASTWEIGHTS_INLINE void store_up_to(Real* to, Vector<Real> value, Index left) {
+        left < kLanes<Real> ? store_part(to, value, left) : store(to, value);
+    }
+
+    FASTWEIGHTS_INLINE Vector<Real> within_bounds(Vector<Real> value) const {
+        value = value < -largest_input ? broadcast(-largest_input) : value;
+        return value > largest_input ? broadcast(largest_input) : value;
+    }
+
+    // Copies a row within its bounds; |c x|².
+    Real take(const Real* x, Real* to) const {
+        Vector<Real> sums = {};
+        for (Index i = 0; i < dim; i += kLanes<Real>) {
+            const Vector<Real> value = within_bounds(load_up_to(x + i, dim - i));
+            store(to + i, value);
+            sums += value * value;
+        }
+        return factor * sum_of_lanes<Real>(sums);
+    }
+
+    // Writes f and returns l.
     Real write_features(Real* p, Real* y) const {
         for (Index i = half; i < projected.stride; ++i) p[i] = 0;
         Vector<Real> most = {};
         for (Index i = 0; i < half; i += kLanes<Real>) {
             const Vector<Real> value = load(p + i), size = value < 0 ? -value : value;
-            // NaN is larger than everything: it must not get lost.
-            most = size <= most ? most : size;
+            most = size > most ? size : most;
         }
-        Real largest = most[0];
-        for (int lane = 1; lane < kLanes<Real>; ++lane) largest = most[lane] <= largest ? largest : most[lane];
-        // The positive ones first: what their last vector writes too much, the negative ones overwrite.
-        for (Index i = 0; i < half; i += kLanes<Real>) store(y + i, exponential<Real>(load(p + i) - largest));
-        for (Index i = 0; i < half; i += kLanes<Real>)
-            store_part(y + half + i, exponential<Real>(-load(p + i) - largest), std::min<Index>(kLanes<Real>, half - i));
+        const Real largest = largest_of_lanes<Real>(most);
+        // NaN among small ones passes through both.
+        return largest <= Exponential<Real>::largest_of_pairs ? write_in_pairs(p, y, largest) : write_apart(p, y, largest);
+    }
+
+    // l is the nearest multiple of ln 2, which leaves exponents of two to be shifted.
+    Real write_in_pairs(const Real* p, Real* y, Real largest) const {
+        const auto shift = static_cast<typename Exponential<Real>::Integer>(largest * Exponential<Real>::per_ln2);
+        for (Index i = 0; i < half; i += kLanes<Real>) {
+            const auto [up, down] = exponential_pair<Real>(load(p + i), shift);
+            store_up_to(y + i, up, half - i);
+            store_up_to(y + half + i, down, half - i);
+        }
+        return shift * Exponential<Real>::high + shift * Exponential<Real>::low;
+    }
+
+    // l = max |p|.
+    Real write_apart(const Real* p, Real* y, Real largest) const {
+        for (Index i = 0; i < half; i += kLanes<Real>) {
+            store_up_to(y + i, exponential<Real>(load(p + i) - largest), half - i);
+            store_up_to(y + half + i, exponential<Real>(-load(p + i) - largest), half - i);
+        }
         return largest;
     }
 

@@ -97,6 +97,21 @@ def test_extremes_are_treated_as_in_the_definition(feature_map: FeatureMap, spec
     assert found[1].isfinite().all(), "the other row does not see it"
 
 
+@pytest.mark.parametrize("causal", [False, True])
+def test_sizes_of_random_features_may_differ_between_steps(causal: bool) -> None:
+    q, k, v = example((2, 2, 12, 8, 4))
+    sizes = torch.tensor([1e-3, 1.0, 30.0, 300.0], dtype=torch.float64).repeat(3)[:, None]
+    tensors = tuple(x.detach().requires_grad_() for x in (q * sizes, k * sizes.flip(0), v))
+    mapping, masking = FeatureProjection(8, MAPS[4], NoNormalisation()).double(), Masking(None, causal)
+    found, expected = by_kernel(mapping, masking, *tensors), by_definition(mapping, masking, *tensors)
+    assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    gradient = torch.randn_like(expected)
+    for one, other in zip(
+        torch.autograd.grad(found, tensors, gradient), torch.autograd.grad(expected, tensors, gradient), strict=True
+    ):
+        assert_close(one, other, rtol=1e-8, atol=1e-9)
+
+
 def test_nothing_to_see_reads_zero() -> None:
     tensors = example((2, 2, 5, 4, 3))
     mask = torch.zeros(2, 5, dtype=torch.bool)
