@@ -96,14 +96,18 @@ class PairBatches:
         Shares are padded to the width of the whole batch. A share without a row, where a batch has too few, gets one
         row without targets.
         """
+        mine, rows = self.rows(step, part, parts), self._rows(step)
+        batch = self._batch(mine, rows, parts)
+        if part >= len(rows):
+            batch.labels.fill_(IGNORED)
+        return batch
+
+    def rows(self, step: int, part: int = 0, parts: int = 1) -> NDArray[np.int64]:
+        """The pairs of `at`."""
         if not 0 <= part < parts or step < 0:
             raise ValueError(f"part: expected a step from 0 and a part below {parts}, got step {step}, part {part}")
         rows = self._rows(step)
-        mine = rows[part::parts]
-        batch = self._batch(mine if len(mine) else rows[:1], rows, parts)
-        if not len(mine):
-            batch.labels.fill_(IGNORED)
-        return batch
+        return rows[part::parts] if part < len(rows) else rows[:1]
 
     def _rows(self, step: int) -> NDArray[np.int64]:
         """The pairs of a step's batch."""

@@ -151,6 +151,8 @@ class _EndAtLimit:
     def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
         # So many tokens follow `<s>` after this choice; the hypotheses of a sentence are rows after each other.
         ends = input_ids.shape[1] >= self.longest.repeat_interleave(len(input_ids) // len(self.longest))
+        if not ends.any():
+            return scores
         others = torch.arange(scores.shape[1], device=scores.device) != END
         return scores.masked_fill(ends[:, None] & others, -torch.inf)
 

@@ -89,7 +89,7 @@ class TranslationTask(Task[TranslationBatch]):
 
     @override
     def rows(self, step: int, share: Share) -> Sequence[int]:
-        return cast("list[int]", self.batch(step, share).pairs.tolist())
+        return cast("list[int]", self.batches.rows(step, share.part, share.parts).tolist())
 
     @override
     def epoch(self, step: int) -> int:
