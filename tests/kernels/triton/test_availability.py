@@ -2,6 +2,8 @@
 
 import subprocess
 import sys
+from importlib.util import spec_from_file_location
+from pathlib import Path
 
 import pytest
 import torch
@@ -12,12 +14,31 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda:0")
 
 
 def test_without_triton_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(availability, "installed", lambda: False)
+    monkeypatch.setattr(availability, "installed", lambda: None)
     assert availability.unavailable() == "Triton is not installed; possible: pip install 'fastweights[gpu]'"
 
 
+def test_a_triton_that_is_too_old_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TRITON_INTERPRET", "1")
+    monkeypatch.setattr(availability, "installed", lambda: (3, 3))
+    assert availability.unavailable() == "it needs Triton 3.4 or later, got 3.3; a later torch brings it"
+
+
+@pytest.mark.parametrize(
+    ("text", "version"), [("__version__ = '3.12.1'\n", (3, 12)), ('x = 1\n__version__ = "4.0"', (4, 0)), ("", (0, 0))]
+)
+def test_the_version_is_read_without_an_import(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, version: tuple[int, int]
+) -> None:
+    package = tmp_path / "__init__.py"
+    package.write_text(text + "\nraise RuntimeError\n")
+    spec = spec_from_file_location("triton", package)
+    monkeypatch.setattr(availability, "find_spec", lambda name: spec)
+    assert availability._find() == version
+
+
 def test_without_a_gpu_the_interpreter_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(availability, "installed", lambda: True)
+    monkeypatch.setattr(availability, "installed", lambda: availability.OLDEST)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     monkeypatch.delenv("TRITON_INTERPRET", raising=False)
     assert "torch sees no NVIDIA or AMD GPU; TRITON_INTERPRET=1" in (availability.unavailable() or "")

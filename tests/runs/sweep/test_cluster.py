@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
@@ -17,6 +18,7 @@ import small_sweep
 
 from fastweights.runs.display import SweepDisplay
 from fastweights.runs.record import record_path
+from fastweights.runs.sweep import cluster as cluster_module
 from fastweights.runs.sweep.cluster import ClusterAddress, DaskCluster, Work, refuse_other_versions
 from fastweights.runs.sweep.cluster_task import versions
 from fastweights.runs.sweep.local import ATTEMPTS
@@ -154,6 +156,34 @@ def free_port() -> int:
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
         return int(listening.getsockname()[1])
+
+
+@needs_dask
+def test_what_is_no_dask_is_one_clear_line_and_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cluster_module, "PATIENCE", 0.5)
+
+    def serve(listening: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                with listening.accept()[0] as connection:
+                    connection.sendall(b"HTTP/1.0 400 Bad Request\r\n\r\n")
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, args=(listening,), daemon=True).start()
+        address = ClusterAddress(f"tcp://127.0.0.1:{listening.getsockname()[1]}")
+        with pytest.raises(ConnectionError, match="cluster: no Dask scheduler answers at tcp://127"):
+            address.connect()
+
+
+@needs_dask
+@pytest.mark.parametrize("address", ["127.0.0.1", "ftp://127.0.0.1:8786"])
+def test_an_address_of_another_form_is_one_clear_line(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    # A client that could not start complains once more when it is collected.
+    monkeypatch.delattr("distributed.Client.__init__")
+    with pytest.raises(
+        ConnectionError, match=r"no Dask scheduler answers at .* \((missing port|unknown address scheme)"
+    ):
+        ClusterAddress(address).connect()
 
 
 @pytest.mark.slow

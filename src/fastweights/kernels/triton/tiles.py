@@ -3,7 +3,9 @@
 import triton
 import triton.language as tl
 
-INTERPRETED = tl.constexpr(bool(triton.knobs.runtime.interpret))
+from fastweights.kernels.triton.availability import interpreted
+
+INTERPRETED = tl.constexpr(interpreted())
 """Whether kernels run in Triton's interpreter, on CPU tensors."""
 
 ALMOST_ZERO = tl.constexpr(1e-300)

@@ -5,6 +5,7 @@ so that no file system has to be shared. The driver holds the sweep: records are
 the workers stop what they are at. Dask repeats elsewhere the run of a worker that died.
 """
 
+import asyncio
 import json
 import time
 import uuid
@@ -48,15 +49,23 @@ class ClusterAddress:
         """A client of the scheduler; one clear line if there is none."""
         try:
             from distributed import Client, Security
+            from distributed.comm.core import connect
         except ImportError as error:
             raise ValueError("cluster: needs Dask; pip install 'fastweights[cluster]'") from error
         files = {"tls_ca_file": self.ca, "tls_client_cert": self.certificate, "tls_client_key": self.key}
-        secured = Security(require_encryption=True, **{name: str(path) for name, path in files.items()})
+        named = {name: str(path) for name, path in files.items() if path is not None}
+
+        async def greet() -> None:
+            comm = await connect(self.address, timeout=PATIENCE, **security.get_connection_args("client"))
+            comm.abort()
+
         try:
-            security = secured if self.ca is not None else None
+            security = Security(require_encryption=True, **named) if named else Security()
+            # First without a client, which waits without end for an answer from what is no Dask.
+            asyncio.run(asyncio.wait_for(greet(), 1.25 * PATIENCE))
             return Client(self.address, security=security, timeout=PATIENCE, set_as_default=False)
-        except (OSError, ValueError) as error:
-            reason = " ".join(str(error).split())
+        except (OSError, ValueError, MemoryError) as error:  # Dask takes what a stranger sends for a length
+            reason = " ".join(str(error).split()) or "what listens there does not speak as Dask does"
             raise ConnectionError(f"cluster: no Dask scheduler answers at {self.address} ({reason})") from error
 
 
