@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import stretches
 import torch
-from stretches import KINDS, TOLERANCES, errors, problem
+from stretches import KINDS, TOLERANCES, distance, errors, problem, results
 from torch import Tensor, distributed
 
+from conditioning import Nudge, ill_conditioned
 from fastweights.memory import sequence_parallel
 from fastweights.memory.sequence_parallel import sequence_parallel_scan
 
@@ -80,6 +81,19 @@ def test_weights_that_do_not_fit_are_refused(monkeypatch: pytest.MonkeyPatch) ->
         sequence_parallel_scan(**given)
     with pytest.raises(ValueError, match=r"weights: expected shape \(2, 3, 4, 5\), got \(1, 3, 4, 5\)"):
         inspect.unwrap(sequence_parallel_scan)(**given)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("steps", [67, 200])
+def test_the_bound_can_judge_every_result(steps: int) -> None:
+    for kind in KINDS:
+        given = problem(steps, kind, torch.float32)
+
+        def exact(nudge: Nudge, given: stretches.Tensors = given) -> stretches.Tensors:
+            return results({name: nudge(x) for name, x in given.items()}, slice(0, steps), 1, "recurrent")
+
+        bounds = dict.fromkeys(exact(Tensor.double), TOLERANCES[torch.float32])
+        assert not ill_conditioned(bounds, exact, lambda name, x, y, bound: distance(x, y, y) <= bound), kind
 
 
 @pytest.mark.slow

@@ -19,9 +19,9 @@ from fastweights.runs.checkpoint import newest_checkpoint
 SCRIPT = Path(__file__).with_name("tiny_run.py")
 
 
-def run(*arguments: object) -> "subprocess.CompletedProcess[str]":
+def run(*arguments: object, timeout: int | None = 600) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, str(SCRIPT), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)
 
 
 def newest(path: Path) -> dict[str, bytes]:
@@ -42,7 +42,8 @@ def assert_same_run(found: Path, expected: Path) -> None:
 @pytest.mark.parametrize("kills", [5, pytest.param(200, marks=pytest.mark.slow)])
 def test_killed_at_random_moments_every_loss_is_the_same(tmp_path: Path, kills: int) -> None:
     steps = 4 * kills
-    done = run("kill", tmp_path / "killed", kills, steps)
+    # Each life has a time limit of its own; how long all of them take depends on what else the machine does.
+    done = run("kill", tmp_path / "killed", kills, steps, timeout=None)
     assert done.returncode == 0, done.stderr
     report = json.loads(done.stdout.splitlines()[-1])
     assert len(report["lines_at_kill"]) == kills

@@ -162,6 +162,7 @@ def _kill_later(metrics: Path, lines: int, delay: float) -> None:
 
 
 def _live(path: Path, steps: int) -> None:
+    signal.alarm(600)  # a life that hangs ends by another signal than the one that is expected
     torch.set_num_threads(1)
     train(path, replace(TRAINING, steps=steps))
     os._exit(0)

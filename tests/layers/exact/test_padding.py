@@ -9,12 +9,14 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from combinations import CHOICES, Combination
+from conditioning import Nudge, ill_conditioned
 from fastweights.layers import FastWeightAttention, FastWeightCrossAttention, SoftmaxAttention
 from fastweights.memory import FastWeightState
 from pairwise import pairs_first
 from random_problems import relative_error
 
 NOTHING = math.nan
+STATE_BOUND = 1e-6
 
 
 def pad(x: Tensor, real: list[bool], filling: float) -> tuple[Tensor, Tensor]:
@@ -28,7 +30,7 @@ def pad(x: Tensor, real: list[bool], filling: float) -> tuple[Tensor, Tensor]:
 def assert_same_state(actual: FastWeightState, expected: FastWeightState) -> None:
     assert actual.tensors().keys() == expected.tensors().keys()
     for name, x in actual.tensors().items():
-        assert relative_error(x, expected.tensors()[name]) <= 1e-6, name
+        assert relative_error(x, expected.tensors()[name]) <= STATE_BOUND, name
 
 
 PATTERNS = {
@@ -66,14 +68,33 @@ def test_padding_anywhere_changes_nothing(data: st.DataObject) -> None:
 
 @pytest.mark.parametrize("choice", pairs_first(CHOICES, lambda choice: choice.options), ids=str)
 def test_right_padding_leaves_the_same_state(choice: Combination) -> None:
-    for backend in ["auto", *choice.backends()]:
-        layer = choice.layer(backend=backend)
-        for steps, more in [(1, 2), (7, 60)]:
-            x, before = torch.randn(2, steps, 8), torch.randn(2, 3, 8)
-            padded, mask = pad(x, [True] * steps + [False] * more, NOTHING)
+    for steps, more in [(1, 2), (7, 60)]:
+        x, before = well_conditioned(choice, steps)
+        padded, mask = pad(x, [True] * steps + [False] * more, NOTHING)
+        for backend in ["auto", *choice.backends()]:
+            layer = choice.layer(backend=backend)
             with torch.no_grad():
                 start = layer(before)[1]
                 assert_same_state(layer(padded, start, mask)[1], layer(x, start)[1])
+
+
+def well_conditioned(choice: Combination, steps: int) -> tuple[Tensor, Tensor]:
+    """Random inputs, drawn again until the bound can judge every part of the state (see conditioning.py).
+
+    Products of matrices of different heights round differently, so that keys of the padded sequence may differ from the
+    others in the last bit; where features that are nearly equal are centred, little else is left of them.
+    """
+    layer = choice.layer(backend="recurrent").double()
+    for _ in range(20):
+        x, before = torch.randn(2, steps, 8), torch.randn(2, 3, 8)
+
+        def exact(nudge: Nudge, x: Tensor = x, before: Tensor = before) -> dict[str, Tensor]:
+            with torch.no_grad():
+                return layer(nudge(x), layer(nudge(before))[1])[1].tensors()
+
+        if not ill_conditioned(dict.fromkeys(exact(Tensor.double), STATE_BOUND), exact):
+            return x, before
+    raise AssertionError(f"{choice}: none of twenty problems is well conditioned")
 
 
 @pytest.mark.parametrize("backend", ["auto", *CHOICES[0].backends()])
