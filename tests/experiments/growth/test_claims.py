@@ -4,6 +4,7 @@ import math
 
 import pytest
 
+from fastweights import CentredL2, EluPlusOne, GatedDeltaRule
 from fastweights.experiments.growth.claims import (
     judge_always_grows,
     judge_blows_up,
@@ -12,7 +13,8 @@ from fastweights.experiments.growth.claims import (
 )
 from fastweights.experiments.growth.curves import Curves, slope
 from fastweights.experiments.growth.growth import drawing, language_model_table, rounded_table, stream_table
-from fastweights.experiments.growth.positions import Positions
+from fastweights.experiments.growth.positions import Positions, label_of
+from fastweights.models.attention import FastWeightAttentionConfig
 
 STEPS = [100, 1000, 10_000, 100_000, 1_000_000]
 
@@ -96,3 +98,9 @@ def test_tables_and_figure() -> None:
     assert rounded_table(found).rows[0][2] == "0.1 → 0.4"
     assert language_model_table(found).rows[0][-1] == "+18.0%"
     assert [len(axes.get_lines()) for axes in drawing(found).figure.axes] == [3, 3, 2, 2]
+
+
+def test_memories_of_language_models_are_named_in_words() -> None:
+    gated = FastWeightAttentionConfig(EluPlusOne(), GatedDeltaRule(), CentredL2())
+    assert label_of(gated, "gated-delta-rule-centred-l2") == "gated delta, centred L2, ELU+1"
+    assert label_of(FastWeightAttentionConfig(), "delta-sum") == "delta, sum (the paper), DPFP-1"

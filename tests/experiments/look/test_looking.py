@@ -1,6 +1,7 @@
 """Looking into a model: what is found equals what recording and evaluating find, and pages are whole and safe."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,14 @@ from torch.testing import assert_close
 
 from fastweights.evaluation.perplexity import CarriedState, evaluate
 from fastweights.experiments.look.looking import Looked, look
-from fastweights.experiments.look.page import overwrites_table, page_of, summary_table, window_data
+from fastweights.experiments.look.page import (
+    number,
+    overwrites_table,
+    page_of,
+    positions_table,
+    summary_table,
+    window_data,
+)
 from fastweights.experiments.look.subject import Subject, open_subject
 from fastweights.memory import record
 from fastweights.models.attention import FastWeightAttentionConfig
@@ -111,3 +119,9 @@ def test_folders_that_are_none_are_refused(tmp_path: Path) -> None:
         open_subject(tmp_path, None, "valid", 1, "best", None)
     with pytest.raises(ValueError, match="text: there is no file"):
         open_subject(tmp_path, tmp_path / "absent.txt", "valid", 100, "best", None)
+
+
+def test_perplexities_are_read_as_numbers(looked: Looked) -> None:
+    assert [number(x) for x in (1.23456, 98.76543, 999.4, 11721.6)] == ["1.235", "98.77", "999.4", "11,722"]
+    same = replace(looked, reset=looked.carried + 1e-9)
+    assert {row[-1] for row in positions_table(same).rows} == {"+0.0%"}

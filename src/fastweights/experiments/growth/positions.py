@@ -8,7 +8,13 @@ from fastweights.experiments.language_models.presets import size_of
 from fastweights.experiments.memories import memory_name
 from fastweights.experiments.records import Records
 from fastweights.experiments.series import MEMORY_SERIES
+from fastweights.feature_maps import FEATURE_MAPS
+from fastweights.memory import NORMALISATIONS
 from fastweights.models.attention import FastWeightAttentionConfig
+from fastweights.update_rules import UPDATE_RULES
+
+MAPS = {"elu": "ELU+1", "dpfp": "DPFP-1"}
+"""What the maps of language models are called in tables."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +47,22 @@ def positions(records: Records) -> tuple[Positions, ...]:
         if not isinstance(attention, FastWeightAttentionConfig):
             continue
         memory = memory_name(attention.update_rule, attention.normalisation, attention.attention_normalisation)
-        label = MEMORY_SERIES[memory].label if memory in MEMORY_SERIES else memory
         sides = (tuple(perplexity_of(loss) for loss in measured[side]) for side in ("carried", "reset"))
         edges = tuple(measured["edges"])
-        label = f"{label}, {type(attention.feature_map).__name__}"
-        found.append(Positions(run.preset, memory, label, task.carry_state, edges, *sides))
+        found.append(Positions(run.preset, memory, label_of(attention, memory), task.carry_state, edges, *sides))
     return tuple(sorted(found, key=lambda one: (one.carried_in_training, one.preset)))
+
+
+def label_of(attention: FastWeightAttentionConfig, memory: str) -> str:
+    """The memory in words, and its feature map."""
+    rule, normalisation, feature_map = (
+        next(name for name, kind in known.items() if type(part) is kind)
+        for known, part in (
+            (UPDATE_RULES, attention.update_rule),
+            (NORMALISATIONS, attention.normalisation),
+            (FEATURE_MAPS, attention.feature_map),
+        )
+    )
+    words = f"{rule.replace('-', ' ')}, {normalisation.replace('-', ' ').replace('l2', 'L2')}"
+    label = MEMORY_SERIES[memory].label if memory in MEMORY_SERIES else words
+    return f"{label}, {MAPS.get(feature_map, feature_map)}"

@@ -25,7 +25,8 @@ def page_of(looked: Looked) -> LookPage:
     memory = "carried over the whole text" if looked.reach is None else f"reset every {looked.reach:,} tokens"
     facts = (
         f"{len(subject.tokens):,} {subject.unit}s of {subject.text}; memory {memory}.",
-        f"Perplexity {carried:.4g}; {reset:.4g} with the memory reset every {subject.segment_length} {subject.unit}s.",
+        f"Perplexity {number(carried)}; {number(reset)} with the memory reset every {subject.segment_length} "
+        f"{subject.unit}s.",
     )
     return LookPage(
         f"What the memories of {subject.name} do",
@@ -50,7 +51,7 @@ def by_position(looked: Looked) -> Drawing:
         places = range(len(rows))
         for shift, colour, column, label in ((-0.2, BLUE, 2, "memory carried on"), (0.2, ORANGE, 3, "memory reset")):
             bars = axes.bar([p + shift for p in places], [row[column] for row in rows], 0.38, color=colour, label=label)
-            axes.bar_label(bars, fmt="%.4g", fontsize=8.5, padding=2)
+            axes.bar_label(bars, fmt=number, fontsize=8.5, padding=2)
         axes.set_xticks(list(places), [f"{a:,}-{b:,}" for a, b, *_ in rows])
         axes.set(xlabel=f"{looked.subject.unit}s of the text", ylabel="perplexity")
         axes.margins(y=0.15)
@@ -99,7 +100,10 @@ def head_table(looked: Looked) -> Table:
 
 def positions_table(looked: Looked) -> Table:
     """Perplexity by position."""
-    rows = tuple((f"{a:,}-{b:,}", f"{x:.4g}", f"{y:.4g}", f"{x / y - 1:+.1%}") for a, b, x, y in looked.perplexities())
+    rows = tuple(
+        (f"{a:,}-{b:,}", number(x), number(y), f"{round(x / y - 1, 3) + 0.0:+.1%}")  # + 0.0: no minus before a zero
+        for a, b, x, y in looked.perplexities()
+    )
     heads = (f"{looked.subject.unit}s", "memory carried on", "memory reset", "difference")
     return Table("positions", "Perplexity by position.", heads, rows)
 
@@ -179,6 +183,11 @@ def plain(x: Tensor) -> Any:
     if x.dim() > 1:
         return [plain(part) for part in x]
     return [float(f"{value:.3g}") if math.isfinite(value) else None for value in x.tolist()]
+
+
+def number(perplexity: float) -> str:
+    """A perplexity in four digits, and never as a power of ten."""
+    return f"{perplexity:,.0f}" if perplexity >= 1000 else f"{perplexity:.4g}"
 
 
 def digits(x: Tensor) -> str:
