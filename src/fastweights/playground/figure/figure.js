@@ -27,11 +27,12 @@
     .sort((a, b) => Math.abs(b[0]) - Math.abs(a[0])).slice(0, 3)
     .map(([share, name]) => `${share.toFixed(2).replace("-", "−")} ${name}`).join(" +\u00a0").replaceAll("+\u00a0−", "−\u00a0") || "nothing";
 
-  function colour(ink) { // white, blue at 1, orange at 2; what is below zero is grey
+  function colour(ink) { // white, blue at 1, orange at 2, purple between them; what is below zero is grey
     const mix = (a, b, t) => a.map((x, i) => Math.round(x + (b[i] - x) * t));
-    const [white, blue, orange, grey] = [[255, 255, 255], [11, 79, 138], [242, 142, 28], [120, 120, 120]];
+    const [white, blue, purple, orange, grey] = recorded.colours;
     if (ink < 0) return mix(white, grey, Math.min(-ink, 1));
-    return ink <= 1 ? mix(white, blue, ink) : mix(blue, orange, Math.min(ink - 1, 1));
+    if (ink <= 1) return mix(white, blue, ink);
+    return ink <= 1.5 ? mix(blue, purple, 2 * ink - 2) : mix(purple, orange, Math.min(2 * ink - 3, 1));
   }
 
   function paint(canvas, mixture) {

@@ -5,11 +5,12 @@ from pathlib import Path
 
 import torch
 
-from fastweights.experiments.demo.memory import PICTURES
+from fastweights.experiments.demo.memory import BLUE, ORANGE, PICTURES, PURPLE
 from fastweights.playground.choices import MemoryChoice
 from fastweights.playground.figure.transitions import recorded
 from fastweights.playground.keys import COLOURS
 from fastweights.playground.pictures import named
+from fastweights.playground.view.images import GREY
 
 SIMILARITY = 0.15
 """Of the keys: enough to see that writes leak."""
@@ -22,6 +23,7 @@ def figure_script() -> str:
     data = {
         "keys": [[name, colour] for name, colour in COLOURS.items()],
         "pictures": {name: "".join(map(str, named(name))) for name in PICTURES},
+        "colours": [list(bytes.fromhex(colour[1:])) for colour in ("#ffffff", BLUE, PURPLE, ORANGE, GREY)],
         "memories": [{"name": name, **_sparse(choice)} for name, choice in FIGURE_MEMORIES.items()],
     }
     text = json.dumps(data, ensure_ascii=False, separators=(",", ":"))
