@@ -1,15 +1,13 @@
-"""What stands in for transformers' functions: when it hands over to them, and the convolution of packed rows."""
+"""What stands in for transformers' rules: when it hands over to them."""
 
-import itertools
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.nn.functional import conv1d, silu
 from torch.testing import assert_close
 
-from fastweights.hf.replacements import REPLACEMENTS, RULES, packed_convolution
+from fastweights.hf.replacements import REPLACEMENTS, RULES
 
 
 def original(*args: Any, **named: Any) -> tuple[Any, dict[str, Any]]:
@@ -110,24 +108,3 @@ def test_arguments_that_only_other_layers_need_are_ignored() -> None:
 def test_the_wrapped_function_is_known() -> None:
     assert all(REPLACEMENTS[name](original).__wrapped__ is original for name in REPLACEMENTS)
     assert REPLACEMENTS.keys() > RULES
-
-
-@pytest.mark.parametrize("bias", [False, True])
-def test_the_convolution_of_a_packed_row_is_that_of_its_sequences(bias: bool) -> None:
-    x, weight = torch.randn(1, 6, 12, dtype=torch.float64), torch.randn(6, 4, dtype=torch.float64)
-    added = torch.randn(6, dtype=torch.float64) if bias else None
-    ends = [0, 5, 6, 12]
-    packed = packed_convolution(original)(x, weight, added, activation="silu", cu_seq_lens_q=torch.tensor(ends))
-    for start, end in itertools.pairwise(ends):
-        whole = conv1d(x[..., start:end], weight[:, None], added, padding=3, groups=6)[..., : end - start]
-        assert_close(packed[..., start:end], silu(whole), rtol=1e-12, atol=1e-13)
-
-
-def test_rows_of_one_sequence_are_convolved_by_the_original() -> None:
-    x = torch.randn(1, 6, 12)
-    assert packed_convolution(original)(x, torch.randn(6, 4))[0] == "the original"
-
-
-def test_a_packed_row_that_continues_a_cache_is_refused() -> None:
-    with pytest.raises(ValueError, match="packed rows of 3 steps cannot continue a cache"):
-        packed_convolution(original)(torch.randn(1, 6, 5), torch.randn(6, 4), seq_idx=torch.tensor([[0, 1, 1]]))

@@ -7,6 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fastweights.kernels.transforms import active_transform
 from fastweights.memory import boundaries_of, decay_at_boundaries, fast_weight_scan
 
 CumulativeLengths = Sequence[int] | Tensor
@@ -100,5 +101,12 @@ def scaled_to_length(x: Tensor, length: float, normalise: bool) -> Tensor:
     """length · x / √(‖x‖² + 1e-6), or length · x."""
     if not normalise:
         return x if length == 1 else x * length
-    factor = torch.rsqrt(x.square().sum(dim=-1, keepdim=True) + EPSILON)
+    factor = torch.rsqrt(_squared_length(x) + EPSILON)
     return x * (factor if length == 1 else factor * length)
+
+
+def _squared_length(x: Tensor) -> Tensor:
+    if (x.requires_grad and torch.is_grad_enabled()) or active_transform() != "none" or torch.compiler.is_compiling():
+        return x.square().sum(dim=-1, keepdim=True)
+    # Without a tensor of squares, whose fresh memory takes longer than the sum; it has no second derivative at 0.
+    return torch.linalg.vector_norm(x, dim=-1, keepdim=True).square()

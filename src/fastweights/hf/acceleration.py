@@ -19,7 +19,8 @@ from typing import Any
 
 from torch import nn
 
-from fastweights.hf.replacements import REPLACEMENTS, RULES, Function
+from fastweights.hf.replacements import REPLACEMENTS, RULES
+from fastweights.hf.served import Function
 
 ARCHITECTURES = (
     "bailing_hybrid",

@@ -10,34 +10,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from fastweights.functions import mamba_chunk_scan_combined, selective_state_update
 from fastweights.functions.delta import delta_rule
 from fastweights.functions.mamba2 import tied
-
-Function = Callable[..., Any]
+from fastweights.hf.convolutions import convolution, convolution_step
+from fastweights.hf.served import Function, beginnings, serves
 
 WORTH_A_CALL = 1 << 14
 """Numbers of a state from which on a single step of Mamba-2 is faster in the operator than in PyTorch."""
-
-
-def serves(x: Tensor) -> bool:
-    """Whether a call with such a tensor is ours."""
-    return x.device.type == "cpu" and x.dtype.is_floating_point and not torch.compiler.is_exporting()
-
-
-def beginnings(others: dict[str, Any], x: Tensor, steps: int) -> Tensor | None:
-    """True where a sequence of a packed row begins, `b t`; None if the rows are not packed."""
-    index = others.get("seq_idx")
-    if index is not None:
-        return pad(index[:, 1:] != index[:, :-1], (1, 0), value=True)
-    ends = others.get("cu_seqlens")
-    ends = others.get("cu_seq_lens_q") if ends is None else ends
-    if ends is None:
-        return None
-    marks = torch.zeros(steps + 1, dtype=torch.bool, device=x.device)
-    return marks.index_fill(0, ends.to(x.device).long(), True)[None, :steps]
 
 
 def turned(state: Tensor) -> bool:
@@ -166,37 +147,6 @@ def not_fused(original: Function) -> Function:
     return nothing
 
 
-def packed_convolution(original: Function) -> Function:
-    """For the short convolution: rows of several sequences are ours, all others the original's.
-
-    y_t = Σ_j w_j x_{t-j} over those j for which step t-j belongs to the sequence of step t.
-    """
-    from transformers.activations import ACT2FN
-
-    @wraps(original)
-    def convolution(
-        hidden_states: Tensor, weight: Tensor, bias: Tensor | None = None, activation: str | None = None, **others: Any
-    ) -> Tensor:
-        steps = hidden_states.shape[-1]
-        begins = beginnings(others, hidden_states, steps)
-        if begins is None or not serves(hidden_states):
-            return original(hidden_states, weight, bias, activation=activation, **others)
-        if begins.shape[-1] != steps:
-            raise ValueError(f"packed rows of {begins.shape[-1]} steps cannot continue a cache")
-        sequence, x = begins.cumsum(dim=-1)[:, None], hidden_states.to(weight.dtype)
-        out = x * weight[:, -1:]
-        for lag in range(1, min(weight.shape[-1], steps)):
-            same = sequence[..., lag:] == sequence[..., :-lag]
-            out = out + pad(x[..., :-lag] * same, (lag, 0)) * weight[:, -1 - lag, None]
-        if bias is not None:
-            out = out + bias[:, None]
-        if activation is not None:
-            out = ACT2FN[activation](out)
-        return out.to(hidden_states.dtype)
-
-    return convolution
-
-
 REPLACEMENTS: dict[str, Callable[[Function], Function]] = {
     "torch_chunk_gated_delta_rule": delta,
     "torch_recurrent_gated_delta_rule": delta,
@@ -205,9 +155,10 @@ REPLACEMENTS: dict[str, Callable[[Function], Function]] = {
     "mamba2_chunk_scan": mamba2_chunk_scan,
     "mamba2_selective_state_update": mamba2_step,
     "mamba2_split_conv1d_scan_combined": not_fused,
-    "causal_conv1d_fn": packed_convolution,
+    "causal_conv1d_fn": convolution,
+    "causal_conv1d_update": convolution_step,
 }
 """What stands in for a function of that name in a modelling file."""
 
-RULES = frozenset(REPLACEMENTS) - {"causal_conv1d_fn", "mamba2_split_conv1d_scan_combined"}
+RULES = frozenset(REPLACEMENTS) - {"causal_conv1d_fn", "causal_conv1d_update", "mamba2_split_conv1d_scan_combined"}
 """Those of them that compute a rule: a file without one has nothing to gain."""
