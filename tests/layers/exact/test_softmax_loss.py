@@ -25,15 +25,17 @@ def gradients(losses: Tensor, factors: Tensor, inputs: tuple[Tensor, ...]) -> tu
 
 @pytest.mark.parametrize("chunk_bytes", [1, 40 * 8 * 5, 1 << 20])
 @pytest.mark.parametrize("large", [1, 1 << 40])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_values_and_gradients_are_those_of_pytorch(
-    chunk_bytes: int, large: int, monkeypatch: pytest.MonkeyPatch
+    chunk_bytes: int, large: int, smoothing: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(softmax_loss, "CHUNK_BYTES", chunk_bytes)
     monkeypatch.setattr(buffer_pool, "LARGE", large)
     *inputs, targets, factors = example()
     leaves = tuple(x.requires_grad_() for x in inputs)
-    found = softmax_losses(*leaves, targets)
-    expected = cross_entropy(linear(*leaves), targets, reduction="none")
+    found = softmax_losses(*leaves, targets, smoothing)
+    # PyTorch gives the target its share of ε as well.
+    expected = cross_entropy(linear(*leaves), targets, reduction="none", label_smoothing=smoothing * 40 / 39)
     assert_close(found, expected, rtol=1e-12, atol=0)
     for got, wanted in zip(gradients(found, factors, leaves), gradients(expected, factors, leaves), strict=True):
         assert_close(got, wanted, rtol=1e-11, atol=1e-13)
@@ -58,10 +60,23 @@ def test_worked_example() -> None:
 def test_the_graph_can_be_walked_twice() -> None:
     hidden, weights, bias, targets, _ = example()
     hidden.requires_grad_()
-    loss = softmax_losses(hidden, weights, bias, targets).sum()
+    loss = softmax_losses(hidden, weights, bias, targets, 0.1).sum()
     (first,) = torch.autograd.grad(loss, hidden, retain_graph=True)
     (second,) = torch.autograd.grad(loss, hidden)
     assert torch.equal(first, second)
+
+
+def test_second_derivatives_are_those_of_pytorch() -> None:
+    *inputs, targets, factors = example()
+    leaves = tuple(x.requires_grad_() for x in inputs)
+    found = softmax_losses(*leaves, targets, 0.1)
+    expected = cross_entropy(linear(*leaves), targets, reduction="none", label_smoothing=0.1 * 40 / 39)
+    twice = []
+    for losses in (found, expected):
+        first = torch.autograd.grad((losses * factors).sum(), leaves, create_graph=True)
+        twice.append(torch.autograd.grad(sum(x.square().sum() for x in first), leaves))
+    for got, wanted in zip(*twice, strict=True):
+        assert_close(got, wanted, rtol=1e-11, atol=1e-12)
 
 
 def test_large_logits_neither_overflow_nor_vanish() -> None:
