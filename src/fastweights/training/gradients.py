@@ -1,7 +1,7 @@
 """Gradients of one training step: the batch in shares over parts and processes, and a check that all is finite."""
 
 import math
-from contextlib import ExitStack, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +13,7 @@ from fastweights.layers.exact.overflow import unwatched
 from fastweights.training.carried_state import States, all_finite
 from fastweights.training.config import TrainingConfig
 from fastweights.training.distributed import Processes
-from fastweights.training.random_numbers import DropoutMasks, redraw_features, seed_for
+from fastweights.training.random_numbers import DropoutMasks, RandomFeatures
 from fastweights.training.sharding import whole
 from fastweights.training.task import Share, Task
 
@@ -48,13 +48,13 @@ class GradientComputation:
         self.loss, self.task, self.config, self.processes = loss, loss.task, config, processes
         self.checked = checked
         """False to let losses and gradients through that are not finite."""
-        self.dropout = DropoutMasks(loss)
+        self.dropout, self.features = DropoutMasks(loss), RandomFeatures(loss)
 
     def __call__(self, step: int, carried: list[States | None]) -> StepGradients:
         """Leave the gradient of the mean loss over all rows of all processes in the parameters."""
         config, after, losses = self.config, list(carried), []
         if self.task.starts_anew(step):
-            redraw_features(self.loss, config.seed, step)
+            self.features.redraw(config.seed, step)
         for part in range(config.accumulation):
             share = self.share(part)
             last = part == config.accumulation - 1
@@ -67,7 +67,8 @@ class GradientComputation:
                 (loss / config.accumulation if config.accumulation > 1 else loss).backward()
             losses.append(loss.detach())
         # One read for everything: on a GPU the host waits at each of them until the step is done.
-        *parts, norm = torch.stack([*losses, self._clipped_norm().to(losses[0])]).tolist()
+        parts = torch.stack([*losses, *self._clipped_norm(losses[0])]).tolist()
+        norm = parts.pop() if len(parts) > len(losses) else 0.0
         total = sum(part / config.accumulation for part in parts)
         trouble = None if not self.checked or math.isfinite(norm) else f"the gradient norm is {norm}"
         return StepGradients(self.processes.mean(total), after, norm, trouble)
@@ -77,24 +78,21 @@ class GradientComputation:
         parts = self.processes.size * self.config.accumulation
         return Share(self.processes.rank * self.config.accumulation + part, parts)
 
-    def _clipped_norm(self) -> Tensor:
-        """Clip the gradients and return their norm before; 0 if nobody asks for it."""
+    def _clipped_norm(self, like: Tensor) -> list[Tensor]:
+        """Clip the gradients and return their norm before, as a tensor like this one; nothing if nobody asks for it."""
         if self.config.clip_norm is None and not self.checked:
-            return torch.zeros(())
+            return []
         limit = math.inf if self.config.clip_norm is None else self.config.clip_norm
-        return whole(torch.nn.utils.clip_grad_norm_(self.loss.parameters(), limit))
+        return [whole(torch.nn.utils.clip_grad_norm_(self.loss.parameters(), limit)).to(like)]
 
     def _forward(self, step: int, share: Share, before: States | None) -> tuple[Tensor, States | None, str | None]:
         """The loss, the states after the step if these are carried, and what is not finite."""
-        seeds = [seed_for("dropout", self.config.seed, step, row) for row in self.task.rows(step, share)]
-        batch = self.task.batch(step, share)
+        config, batch = self.config, self.task.batch(step, share)
+        dropout = self.dropout.of_rows(self.task.rows(step, share), config.seed, step)
+        # One process that raised in the middle of a model would leave the others waiting for its share.
+        watch = unwatched() if self.processes.is_sharded(self.loss) else nullcontext()
         try:
-            with ExitStack() as stack:
-                stack.enter_context(self.dropout.of_rows(seeds))
-                stack.enter_context(self.config.autocast(self.processes.device))
-                if self.processes.is_sharded(self.loss):
-                    # One process that raised in the middle of a model would leave the others waiting for its share.
-                    stack.enter_context(unwatched())
+            with dropout, config.autocast(self.processes.device), watch:
                 loss, states = self.processes.averaging(self.loss)(batch, before)
         except FloatingPointError as error:
             if not self.checked:

@@ -87,6 +87,8 @@ class Trainer:
             model, optimiser, nothing, TrainingProgress(), directory, processes, config.batch_size, file_system
         )
         self.rates, self.watch, self.reported = config.rates, Stopwatch(), -math.inf
+        self.begins = time.monotonic(), time.process_time()
+        """When the run would have begun, had it never been interrupted."""
 
     def run(self) -> Ending:
         """Train until a rule or a signal says stop; either way the newest checkpoint is where it stopped."""
@@ -100,16 +102,12 @@ class Trainer:
             start_training(self.loss)
             self.watch.restart()
             last_save = time.monotonic()
-            begins = last_save - self.progress.seconds, time.process_time() - self.progress.core_seconds
+            self.begins = last_save - self.progress.seconds, time.process_time() - self.progress.core_seconds
             while True:
                 best = self._evaluate(interrupted)
                 overdue = time.monotonic() - last_save > self.policy.save_every_seconds
                 stopping, overdue = self.processes.any_of(interrupted(), overdue)
                 reason = self._reason_to_stop(stopping)
-                self.progress.seconds, self.progress.core_seconds = (
-                    time.monotonic() - begins[0],
-                    time.process_time() - begins[1],
-                )
                 if (best and self.policy.keep_best) or stopping or reason or overdue or self._save_due:
                     self._save()
                     last_save = time.monotonic()
@@ -149,7 +147,10 @@ class Trainer:
             state.optimiser.step()
             state.carried = found.carried
             progress.note_loss(found.loss)
-        state.optimiser.zero_grad(set_to_none=True)
+        # What the optimiser's own `zero_grad` does, without what that costs where a step takes a millisecond.
+        for group in state.optimiser.param_groups:
+            for parameter in group["params"]:
+                parameter.grad = None
         if found.trouble is not None:
             self._skip_or_stop(found.trouble)
         progress.step += 1
@@ -237,6 +238,8 @@ class Trainer:
         return self.progress.note_evaluation(finite(evaluation.loss))
 
     def _save(self) -> None:
+        self.progress.seconds = time.monotonic() - self.begins[0]
+        self.progress.core_seconds = time.process_time() - self.begins[1]
         if self.state.is_saved:
             return
         try:

@@ -18,7 +18,7 @@ def seed_for(purpose: str, *numbers: int) -> int:
 
 
 def start_training(module: nn.Module) -> None:
-    """Training mode, except that random features stay as they are until `redraw_features`.
+    """Training mode, except that random features stay as they are until `RandomFeatures.redraw`.
 
     Parts of a batch that are processed one after the other, or by other processes, then share their features, and a
     carried memory is read with those it was written with.
@@ -29,13 +29,18 @@ def start_training(module: nn.Module) -> None:
             part.eval()
 
 
-def redraw_features(module: nn.Module, seed: int, step: int) -> None:
-    """Draw new random features for every layer that has some."""
-    parts = [part for part in module.modules() if isinstance(part, FeatureProjection)]
-    if parts:
-        generator = torch.Generator().manual_seed(seed_for("features", seed, step))
-        for part in parts:
-            part.resample(generator)
+class RandomFeatures:
+    """Random features that belong to a step; the layers that have some are looked up once."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self.layers = [part for part in module.modules() if isinstance(part, FeatureProjection)]
+
+    def redraw(self, seed: int, step: int) -> None:
+        """Draw new random features for every layer that has some."""
+        if self.layers:
+            generator = torch.Generator().manual_seed(seed_for("features", seed, step))
+            for layer in self.layers:
+                layer.resample(generator)
 
 
 class DropoutMasks:
@@ -45,14 +50,15 @@ class DropoutMasks:
         self.layers = [part for part in module.modules() if isinstance(part, Dropout)]
 
     @contextmanager
-    def of_rows(self, seeds: Sequence[int]) -> Iterator[None]:
-        """Inside, dropout draws the mask of each row from that row's seed.
+    def of_rows(self, rows: Sequence[int], *numbers: int) -> Iterator[None]:
+        """Inside, dropout draws the mask of each row from a seed made of these numbers and the row's own.
 
         On a GPU, where a generator for each row would be slow, the masks of all rows follow from the seed of the first.
         """
         if not self.layers:
             yield
             return
+        seeds = [seed_for("dropout", *numbers, row) for row in rows]
         torch.manual_seed(seeds[0])
         generators = [torch.Generator().manual_seed(seed) for seed in seeds]
         for layer in self.layers:

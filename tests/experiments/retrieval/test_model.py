@@ -60,7 +60,7 @@ def plain_read(model: RetrievalModel, keys: Tensor, values: Tensor, queries: Ten
     assert isinstance(attention, FastWeightRead)
     gates = {}
     if model.gate_projection is not None:
-        gates["beta"] = model.gate_projection(pairs)[..., 0].sigmoid()
+        gates["beta"] = model.gate_projection(pairs)[:, None, :, 0].sigmoid()
     return attention.read_by_definition(Pairs(projected, values, gates, num_keys), query, features)
 
 

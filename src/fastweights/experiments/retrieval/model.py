@@ -96,18 +96,16 @@ class RetrievalModel(nn.Module):
         return draw_features(self.attention, self.key_dim, generator)
 
     def _gates(self, keys: Tensor, values: Tensor) -> dict[str, Tensor]:
-        """g = activation(W_g [v; e(key)]) for every gate of the rule, such as β = σ(W_β [v; e(key)])."""
+        """g = activation(W_g [v; e(key)]) for every gate of the rule, such as β = σ(W_β [v; e(key)]), of one head."""
         if self.gate_projection is None:
             return {}
-        logits = self._project_pairs(self.gate_projection, keys, values).split(self.gate_dims, dim=-1)
+        logits = self._project_pairs(self.gate_projection, keys, values)
+        parts = logits.split(self.gate_dims, dim=-1) if len(self.gates) > 1 else (logits,)
         gates = {}
-        for gate, x in zip(self.gates, logits, strict=True):
-            # One head, whose dimension the gates of a layer have.
-            x = (x.squeeze(-1) if gate.per == "head" else x).unsqueeze(1)
-            learned = (
-                self.gate_parameters.get_submodule(gate.label) if gate.label in self.gate_parameters else nn.Module()
-            )
-            gates[gate.label] = gate(x, **dict(learned.named_parameters())).squeeze(1)
+        for gate, x in zip(self.gates, parts, strict=True):
+            known = gate.label in self.gate_parameters
+            parameters = dict(self.gate_parameters[gate.label].named_parameters()) if known else {}
+            gates[gate.label] = gate(x.mT if gate.per == "head" else x.unsqueeze(1), **parameters)
         return gates
 
     def _project_pairs(self, projection: nn.Linear, keys: Tensor, values: Tensor) -> Float[Tensor, "b t d"]:

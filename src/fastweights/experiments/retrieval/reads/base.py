@@ -5,7 +5,6 @@ cheaper: under the sum rule w_t = φ(k_t)·φ(q), under the delta rule w comes f
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -14,18 +13,21 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import one_hot
 
-from fastweights.shapes import Projection
+from fastweights.shapes import Gates, Projection
 
 Questions = Float[Tensor, "b q d"]
 Reads = Float[Tensor, "b q v"]
 
 
 class Pairs(NamedTuple):
-    """A written sequence: keys before the feature map, which value each has, and the gates of the rule by name."""
+    """A written sequence: keys before the feature map, which value each has, and the gates of the rule by name.
+
+    The gates have a dimension for their one head, as those of a layer have for all of theirs.
+    """
 
     keys: Float[Tensor, "b t d"]
     values: Int[Tensor, "b t"]
-    gates: Mapping[str, Tensor]
+    gates: Gates
     num_values: int
 
     def weighted_values(self, weights: Float[Tensor, "b t q"]) -> Reads:

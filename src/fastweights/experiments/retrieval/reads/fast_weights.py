@@ -59,11 +59,10 @@ class FastWeightRead(Read):
             return self.read_by_definition(pairs, queries, projection, "auto" if linear else "recurrent")
         keys, queries = self._mapped_keys(pairs.keys, projection), self._mapped_queries(queries, projection)
         if isinstance(self.update_rule, DeltaRule | NormalisedStep):
-            gates = {name: gate[:, None] for name, gate in pairs.gates.items()}
-            strengths = self.update_rule.coefficients(keys[:, None], gates).erase
-            return pairs.weighted_values(delta_read_weights(keys, queries, strengths[:, 0]))
+            strengths = self.update_rule.coefficients(keys.unsqueeze(1), pairs.gates).erase
+            return pairs.weighted_values(delta_read_weights(keys, queries, strengths.squeeze(1)))
         values = pairs.one_hot_values()
-        reads = clamped_reads(keys, queries, values, pairs.gates["beta"], self.clamp_first_write)
+        reads = clamped_reads(keys, queries, values, pairs.gates["beta"].squeeze(1), self.clamp_first_write)
         return layer_norm(reads, reads.shape[-1:]) if self.update_rule.layer_norm else reads
 
     def read_by_definition(
@@ -88,7 +87,7 @@ class FastWeightRead(Read):
     def observations(self, pairs: Pairs, projection: Projection | None = None) -> list[Observation]:
         """The writes into each memory; a first write that is not clamped is separate, by the delta rule."""
         keys, values = self._mapped_keys(pairs.keys, projection)[:, None], pairs.one_hot_values()[:, None]
-        writes = WriteInputs(keys, values, {name: gate[:, None] for name, gate in pairs.gates.items()})
+        writes = WriteInputs(keys, values, pairs.gates)
         normalised = self.attention_normalisation is not None
         size = (keys.shape[0], 1, values.shape[-1], keys.shape[-1])
         state = FastWeightState.zeros(*size, normaliser=normalised, dtype=keys.dtype)
