@@ -9,7 +9,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from fastweights.data.text.cache import TokenArray
+from fastweights.memory import LayerState
 from fastweights.models.predictor import Predictor
 
 
@@ -180,7 +180,7 @@ def evaluate(
     training = [part for part in model.modules() if part.training]
     model.eval()
     total, done = 0.0, 0
-    states: list[Any] | None = None
+    states: list[LayerState] | None = None
     try:
         with torch.inference_mode():
             for piece in context.pieces(targets):

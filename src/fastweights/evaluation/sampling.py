@@ -3,12 +3,13 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from fastweights.layers.word_scores import WordScores
+from fastweights.memory import LayerState
 from fastweights.models.predictor import Predictor
 
 PROMPT_SEGMENT = 512
@@ -124,7 +125,7 @@ def generate(
     assert isinstance(model, nn.Module)
     model.eval()
     generator = torch.Generator().manual_seed(sampling.seed)
-    states: list[Any] | None = None
+    states: list[LayerState] | None = None
     given = torch.tensor(prompt, dtype=torch.int64, device=device)[None]
     for part in given.split(PROMPT_SEGMENT, dim=1):
         hidden, states = _step(model, part, states)
@@ -135,7 +136,6 @@ def generate(
         hidden, states = _step(model, torch.tensor([[word]], device=device), states)
 
 
-def _step(model: Predictor, tokens: Tensor, states: list[Any] | None) -> tuple[Tensor, list[Any]]:
+def _step(model: Predictor, tokens: Tensor, states: list[LayerState] | None) -> tuple[Tensor, list[LayerState]]:
     with torch.inference_mode():
-        hidden, after = model(tokens, states)
-    return hidden, after
+        return model(tokens, states)

@@ -74,7 +74,8 @@ def save_checkpoint(
         for name, content in _contents(checkpoint):
             file_system.write(partial / name, content)
             entries[name] = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        file_system.write(partial / "manifest.json", _manifest(checkpoint.step, entries))
+        manifest = {"format": FORMAT, "step": checkpoint.step, "files": entries}
+        file_system.write(partial / "manifest.json", _canonical(manifest))
         file_system.sync_folder(partial)
         if final.exists():
             file_system.rename(final, final.with_name(f"{final.name}{UNFINISHED}replaced-{os.getpid()}"))
@@ -159,10 +160,6 @@ def _contents(checkpoint: Checkpoint) -> Iterator[tuple[str, bytes]]:
     for name, tensors in zip(FILES, (checkpoint.model, checkpoint.optimiser, checkpoint.carried), strict=False):
         yield name, save({key: tensor.detach().cpu().contiguous() for key, tensor in tensors.items()})
     yield "state.json", _canonical({**checkpoint.state, "step": checkpoint.step})
-
-
-def _manifest(step: int, entries: Json) -> bytes:
-    return _canonical({"format": FORMAT, "step": step, "files": entries})
 
 
 def _canonical(value: Json) -> bytes:

@@ -60,7 +60,10 @@ class Execution:
     def _train(self, run: Run, task: Task[Any], directory: RunDirectory, model: nn.Module) -> Ending | None:
         if directory.result is not None:
             return None
-        scalars = Scalars.open(directory.path / "tensorboard", _newest_step(directory)) if self._draws(run) else None
+        scalars = None
+        if self.processes.first and run.training.log_every is not None:
+            newest = max(map(step_of, checkpoints(directory.checkpoints)), default=0)
+            scalars = Scalars.open(directory.path / "tensorboard", newest)
         trainer = Trainer(
             task,
             model,
@@ -81,9 +84,6 @@ class Execution:
         if ending.finished:
             directory.finish(_result(task, model, directory, ending))
         return ending
-
-    def _draws(self, run: Run) -> bool:
-        return self.processes.first and run.training.log_every is not None
 
     @contextmanager
     def _open(self, run: Run, task: Task[Any], path: Path) -> Iterator[tuple[RunDirectory, nn.Module]]:
@@ -142,10 +142,6 @@ def one_thread_if(wanted: bool) -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
-
-
-def _newest_step(directory: RunDirectory) -> int:
-    return max(map(step_of, checkpoints(directory.checkpoints)), default=0)
 
 
 def _result(task: Task[Any], model: nn.Module, directory: RunDirectory, ending: Ending) -> Json:

@@ -17,6 +17,7 @@ from fastweights.files import FILE_SYSTEM, FileSystem
 from fastweights.runs.directory import RunDirectory
 from fastweights.runs.display import Display, RunStatus
 from fastweights.runs.signals import StopSignals
+from fastweights.training.carried_state import States
 from fastweights.training.config import CheckpointPolicy, TrainingConfig
 from fastweights.training.distributed import Processes
 from fastweights.training.gradients import GradientComputation, StepGradients, TaskLoss
@@ -82,7 +83,7 @@ class Trainer:
         self.gradients = GradientComputation(self.loss, config, processes, policy.when_not_finite != "continue")
         betas = (0.9, config.beta2)
         optimiser = torch.optim.Adam(model.parameters(), lr=config.learning_rate, betas=betas, fused=True)
-        nothing: list[Any] = [None] * config.accumulation
+        nothing: list[States | None] = [None] * config.accumulation
         self.state = TrainerState(
             model, optimiser, nothing, TrainingProgress(), directory, processes, config.batch_size, file_system
         )

@@ -1,4 +1,4 @@
-"""Memories that are carried otherwise: emptied by chance, after so many segments, or written by the present weights."""
+"""Memories that are carried otherwise: reset by chance, after so many segments, or written by the present weights."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from torch import Tensor
 
 from fastweights.data.text.corpus import Corpus
 from fastweights.experiments.families import codec
-from fastweights.experiments.language_models.carrying import emptied_columns
+from fastweights.experiments.language_models.carrying import reset_columns
 from fastweights.experiments.language_models.config import Carrying, LanguageModellingConfig
 from fastweights.experiments.language_models.presets import PRESETS, for_corpus
 from fastweights.experiments.language_models.task import LanguageModelTask
@@ -37,7 +37,7 @@ def losses(task: LanguageModelTask, model: LanguageModel, steps: int) -> list[Te
     return found
 
 
-def test_memories_that_are_always_emptied_are_those_of_segments_alone(corpus: Corpus) -> None:
+def test_memories_that_are_always_reset_are_those_of_segments_alone(corpus: Corpus) -> None:
     truncated = task_of(corpus, "cpu-linear-delta-nopos")
     model = truncated.build()
     alone, carried = losses(truncated, model, 4), losses(task_of(corpus), model, 4)
@@ -46,7 +46,7 @@ def test_memories_that_are_always_emptied_are_those_of_segments_alone(corpus: Co
         torch.testing.assert_close(losses(task_of(corpus, **options), model, 4), alone)
 
 
-def test_memories_are_emptied_after_so_many_segments(corpus: Corpus) -> None:
+def test_memories_are_reset_after_so_many_segments(corpus: Corpus) -> None:
     model = task_of(corpus).build()
     whole, short = losses(task_of(corpus), model, 4), losses(task_of(corpus, reset_every=2), model, 4)
     alone = losses(task_of(corpus, reset_every=1), model, 4)
@@ -55,11 +55,11 @@ def test_memories_are_emptied_after_so_many_segments(corpus: Corpus) -> None:
     assert [task_of(corpus, reset_every=2).starts_anew(step) for step in range(4)] == [True, False, True, False]
 
 
-def test_a_column_that_is_emptied_leaves_the_others_alone(corpus: Corpus) -> None:
+def test_a_column_that_is_reset_leaves_the_others_alone(corpus: Corpus) -> None:
     task = task_of(corpus, reset_chance=0.5)
     model = task.build()
     _, states = task.loss(model, task.batch(0, Share(0, 1)), None)
-    segment = replace(task.batch(1, Share(0, 1)), emptied=torch.tensor([True, False]))
+    segment = replace(task.batch(1, Share(0, 1)), reset=torch.tensor([True, False]))
     _, after = task.loss(model, segment, states)
     for row, before in ((0, None), (1, states)):
         _, expected = model(segment.inputs, before)
@@ -70,12 +70,12 @@ def test_a_column_that_is_emptied_leaves_the_others_alone(corpus: Corpus) -> Non
 
 def test_chances_follow_from_seed_and_step(corpus: Corpus) -> None:
     carrying = Carrying(reset_chance=0.25)
-    drawn = torch.stack([emptied_columns(carrying, 3, step, 16) for step in range(200)])
-    assert torch.equal(drawn[7], emptied_columns(carrying, 3, 7, 16))
-    assert not torch.equal(drawn[7], emptied_columns(carrying, 4, 7, 16))
+    drawn = torch.stack([reset_columns(carrying, 3, step, 16) for step in range(200)])
+    assert torch.equal(drawn[7], reset_columns(carrying, 3, 7, 16))
+    assert not torch.equal(drawn[7], reset_columns(carrying, 4, 7, 16))
     assert abs(drawn.float().mean().item() - 0.25) < 0.03
-    whole = task_of(corpus, reset_chance=0.5).batch(2, Share(0, 1)).emptied
-    halves = [task_of(corpus, reset_chance=0.5).batch(2, Share(part, 2)).emptied for part in range(2)]
+    whole = task_of(corpus, reset_chance=0.5).batch(2, Share(0, 1)).reset
+    halves = [task_of(corpus, reset_chance=0.5).batch(2, Share(part, 2)).reset for part in range(2)]
     assert torch.equal(whole, torch.cat(halves))
 
 
@@ -114,6 +114,6 @@ def test_what_cannot_be_meant_is_refused(changes: list[str], message: str) -> No
         codec().changed(PRESETS[CARRIED], changes)
 
 
-def test_hidden_states_are_not_emptied_one_by_one(corpus: Corpus) -> None:
+def test_hidden_states_are_not_reset_one_by_one(corpus: Corpus) -> None:
     with pytest.raises(ValueError, match="reset_chance: only memories of fixed size"):
         task_of(corpus, "cpu-transformer-xl", reset_chance=0.5).build()

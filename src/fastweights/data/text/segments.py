@@ -21,7 +21,7 @@ class Segment:
     epoch: int
     first: bool
     """True if it starts an epoch: the state after the segment before does not belong to it."""
-    emptied: Bool[Tensor, "b"] | None = None
+    reset: Bool[Tensor, "b"] | None = None
     """Columns that begin with an empty memory, if only some of them do."""
     before: Int64[Tensor, "b s"] | None = None
     """Earlier tokens of the columns, for a memory that is written by the weights of now."""

@@ -24,12 +24,12 @@ def by_position(models: Mapping[str, Record]) -> Table:
 
 
 def by_distance(models: Mapping[str, Record]) -> Table:
-    """Words of a text by their distance from its start, with the memory carried on and with it emptied."""
+    """Words of a text by their distance from its start, with the memory carried on and with it reset."""
     parts = {name: record.result["positions"] for name, record in models.items() if "positions" in record.result}
     edges = next(iter(parts.values()))["edges"] if parts else []
     rows = [(name, *_pairs(part)) for name, part in parts.items() if part["edges"] == edges]
     caption = (
-        "Perplexity on the validation text by distance from its start: with the memory carried on / emptied after "
+        "Perplexity on the validation text by distance from its start: with the memory carried on / reset after "
         "every segment."
     )
     return Table("budget-distance", caption, ("model", *_heads(edges)), tuple(rows))

@@ -16,13 +16,13 @@ def begins_anew(carrying: Carrying, place: int) -> bool:
     return place == 0 or (carrying.reset_every > 0 and place % carrying.reset_every == 0)
 
 
-def emptied_columns(carrying: Carrying, seed: int, step: int, columns: int) -> Bool[Tensor, "c"]:
-    """Which columns forget by chance before a step: a function of (seed, step), like everything in training."""
+def reset_columns(carrying: Carrying, seed: int, step: int, columns: int) -> Bool[Tensor, "c"]:
+    """Which columns are reset by chance before a step: a function of (seed, step), like everything in training."""
     generator = torch.Generator().manual_seed(seed_for("resets", seed, step))
     return torch.rand(columns, generator=generator) < carrying.reset_chance
 
 
-def empty_rows(states: States, empty: States, rows: Bool[Tensor, "b"]) -> States:
+def reset_rows(states: States, empty: States, rows: Bool[Tensor, "b"]) -> States:
     """The states with those of some rows replaced by empty ones."""
 
     def chosen(before: Tensor, nothing: Tensor) -> Tensor:

@@ -48,14 +48,14 @@ def span_figure(spans: Mapping[str, MemorySpan]) -> Drawing:
         ticks = sorted({words for span in spans.values() for words in span})
         axes.set_xscale("log", base=2)
         axes.set_xticks(ticks, [f"{words:,}" for words in ticks[:-1]] + [f"{ticks[-1]:,}\n(whole text)"])
-        axes.set(xlabel="words after which the memory is emptied", ylabel="perplexity, validation text")
+        axes.set(xlabel="words after which the memory is reset", ylabel="perplexity, validation text")
         axes.grid(alpha=0.3)
         axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False)
 
     return Drawing(
         "reach",
         draw(9.2, 4.0, fill),
-        "Models trained with carried memory, measured with memories that are emptied after so many words (WikiText-2, "
+        "Models trained with carried memory, measured with memories that are reset after so many words (WikiText-2, "
         "the size for CPUs). To the right the memory holds on longer.",
         "Perplexity against the number of words that a memory is carried over, for the sum rule, delta rules with and "
         "without centring, decay and resets, and Transformer-XL.",

@@ -54,7 +54,7 @@ def contents(records: Records) -> tuple[Drawing | Table, ...]:
         (*row, ahead(found, model), best_span(spans.get(model)))
         for row, model in zip(ours.rows, MODELS.values(), strict=bool(ours.rows))
     )
-    ours = replace(ours, columns=(*ours.columns, "carried is ahead in", "lowest if emptied"), rows=rows)
+    ours = replace(ours, columns=(*ours.columns, "carried is ahead in", "lowest if reset"), rows=rows)
     return *((span_figure(spans),) if spans else ()), ours, *others
 
 
@@ -72,7 +72,7 @@ def ahead(found: Perplexities, model: str) -> str:
 
 
 def best_span(span: MemorySpan | None) -> str:
-    """After how many words a memory should be emptied; never, if its perplexity falls up to the end of the text."""
+    """After how many words a memory should be reset; never, if its perplexity falls up to the end of the text."""
     if span is None:
         return "–"
     best = min(span, key=lambda words: span[words])

@@ -14,7 +14,7 @@ from fastweights.data.text.segments import Segment, SegmentStream
 from fastweights.evaluation import perplexity
 from fastweights.evaluation.perplexity import CarriedState, Context, Score, perplexity_of
 from fastweights.evaluation.positions import edges_up_to, losses_by_position, losses_in_segments
-from fastweights.experiments.language_models.carrying import begins_anew, emptied_columns, empty_rows, rewritten
+from fastweights.experiments.language_models.carrying import begins_anew, reset_columns, reset_rows, rewritten
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.landings import measured_writes
 from fastweights.files import Json
@@ -71,7 +71,7 @@ class LanguageModelTask(Task[Segment]):
         if any(state.grows for state in states):
             raise ValueError("carry_state: softmax attention keeps every step, its state would grow without bound")
         if self.config.carrying.reset_chance and not all(isinstance(state, FastWeightState) for state in states):
-            raise ValueError("reset_chance: only memories of fixed size are emptied one by one; possible: reset_every")
+            raise ValueError("reset_chance: only memories of fixed size are reset one by one; possible: reset_every")
         if self.start is not None:
             load_model(model, self.start, "start")
         return model
@@ -85,10 +85,10 @@ class LanguageModelTask(Task[Segment]):
             since = place % carrying.reset_every if carrying.reset_every else place
             count = min(carrying.rewritten, since)
             return replace(segment, before=self.stream.before(step, count, columns) if count else None)
-        emptied = None
+        reset = None
         if carrying.reset_chance:
-            emptied = emptied_columns(carrying, self.training.seed, step, self.training.batch_size)[columns]
-        return replace(segment, first=begins_anew(carrying, place), emptied=emptied)
+            reset = reset_columns(carrying, self.training.seed, step, self.training.batch_size)[columns]
+        return replace(segment, first=begins_anew(carrying, place), reset=reset)
 
     @override
     def loss(self, model: nn.Module, batch: Segment, states: States | None) -> tuple[Tensor, States | None]:
@@ -97,8 +97,8 @@ class LanguageModelTask(Task[Segment]):
         carry = self._carries
         if not carry or batch.first:
             states = None
-        elif states is not None and batch.emptied is not None:
-            states = empty_rows(states, model.initial_states(len(batch.inputs)), batch.emptied)
+        elif states is not None and batch.reset is not None:
+            states = reset_rows(states, model.initial_states(len(batch.inputs)), batch.reset)
         if batch.before is not None:
             states = rewritten(model, batch.before.to(device, non_blocking=True))
         # A copy that blocks would make the host wait until the device has done everything before it.
