@@ -49,7 +49,7 @@ struct ScanBackward {
     Sequence grad_queries, grad_keys, grad_values;          // as their inputs
     Sequence grad_erase, grad_write;                        // b h t
     Sequence grad_decay, grad_lookups;                      // as their inputs, and absent with them
-    void* grad_weights;                                     // b h v k, contiguous
+    void* grad_weights;                                     // b h v k, contiguous; absent if nobody asks for it
 };
 
 // A feature map of every row of x, normalised or not. ELU+1 (features/elu.h) has nothing more to say.
@@ -154,6 +154,11 @@ struct Kernels {
     std::int64_t (*chunks_workspace)(const ScanShape&, std::int64_t tile_columns, bool channels);
     void (*backward_chunks)(const ScanBackward&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t columns,
                             void* workspace);
+    // One head of a short sequence that begins with an empty memory.
+    std::int64_t (*short_forward_workspace)(const ScanForward&);
+    void (*short_forward)(const ScanForward&, std::int64_t batch, std::int64_t head, void* workspace);
+    std::int64_t (*short_backward_workspace)(const ScanBackward&);
+    void (*short_backward)(const ScanBackward&, std::int64_t batch, std::int64_t head, void* workspace);
     // steps [first, first + count) of one head
     std::int64_t (*dpfp_workspace)(const DpfpRows&);
     void (*dpfp)(const DpfpRows&, std::int64_t batch, std::int64_t head, std::int64_t first, std::int64_t count, void* workspace);

@@ -1,5 +1,5 @@
 // All kernels of one instruction set: compiled once per set, see CMakeLists.txt.
-#include "attention/kernel_attention.h"
+#include "attention/attention_call.h"
 #include "features/dpfp.h"
 #include "features/elu.h"
 #include "generation/attention_step.h"
@@ -8,6 +8,8 @@
 #include "scan/backward.h"
 #include "scan/chunk_backward.h"
 #include "scan/rows.h"
+#include "scan/short_backward.h"
+#include "scan/short_forward.h"
 #include "scan/step.h"
 
 namespace fastweights::FASTWEIGHTS_LEVEL {
@@ -160,6 +162,37 @@ void backward_chunks(const ScanBackward& scan, Index batch, Index head, Index fi
         BackwardTile<Real, Decay::Head>(part, space).run();
 }
 
+template <class Real>
+Index short_forward_workspace(const ScanForward& scan) {
+    const Index of_scan = forward_workspace<Real>(scan, 1, forward_tiles<Real>(scan.shape));
+    Places<Real> places(nullptr);
+    ShortForward<Real>(head_of<Real>(scan, 0, 0, 0, scan.shape.value_dim), places);
+    return std::max<Index>(places.used * static_cast<Index>(sizeof(Real)), of_scan);
+}
+
+// The scan takes the place of the other form where numbers are not finite: in that, zero times NaN would reach steps that have none.
+template <class Real>
+void short_forward(const ScanForward& scan, Index batch, Index head, void* workspace) {
+    Places<Real> places(static_cast<Real*>(workspace));
+    if (!ShortForward<Real>(head_of<Real>(scan, batch, head, 0, scan.shape.value_dim), places).run())
+        forward<Real>(scan, batch, {head, 1, 0, forward_tiles<Real>(scan.shape)}, workspace);
+}
+
+template <class Real>
+Index short_backward_workspace(const ScanBackward& scan) {
+    const BackwardSizes sizes = backward_sizes<Real>(scan.shape);
+    Places<Real> places(nullptr);
+    ShortBackward<Real>(head_of<Real>(scan, 0, 0, 0, scan.shape.value_dim), places);
+    return std::max<Index>(places.used * static_cast<Index>(sizeof(Real)), sizes.state + sizes.scratch);
+}
+
+template <class Real>
+void short_backward(const ScanBackward& scan, Index batch, Index head, void* workspace) {
+    Places<Real> places(static_cast<Real*>(workspace));
+    if (!ShortBackward<Real>(head_of<Real>(scan, batch, head, 0, scan.shape.value_dim), places).run())
+        backward_heads<Real>(scan, batch, {head, 1, 0, 0}, workspace);
+}
+
 template <class Real, class Map>
 void map_rows(const Map& map, const FeatureRows& call, Index batch, Index head, Index first, Index count) {
     for (Index done = 0; done < count; done += Map::kTogether) {
@@ -191,47 +224,11 @@ void elu_plus_one(const FeatureRows& call, Index batch, Index head, Index first,
     map_rows<Real>(EluPlusOne<Real>(call.input_dim, static_cast<Normalise>(call.normalise)), call, batch, head, first, count);
 }
 
-enum AttentionMap : Index { kDpfp, kEluPlusOne, kFavor };
-
-template <class Real>
-Index map_workspace(const AttentionCall& call) {
-    if (call.map == kDpfp) return Dpfp<Real>::workspace_size(call.shape.input_dim, call.parameter);
-    return call.map == kFavor ? Favor<Real>::workspace_size(call.shape.input_dim, call.parameter) : 0;
-}
-
-// The map's workspace, in whole vectors, then the attention's.
-template <class Real>
-Index attention_workspace(const AttentionCall& call) {
-    const Index own = KernelAttention<Real, Favor<Real>>::workspace_size(call.shape);
-    return (round_up(map_workspace<Real>(call), kLanes<Real>) + own) * static_cast<Index>(sizeof(Real));
-}
-
-template <class Real, class Map>
-void attend(const AttentionCall& call, Index batch, Index head, const Map& map, Real* workspace) {
-    KernelAttention<Real, Map> attention(call, batch, head, map, workspace);
-    call.grad_reads.data ? attention.backward() : attention.forward();
-}
-
-template <class Real>
-void attention(const AttentionCall& call, Index batch, Index head, void* workspace) {
-    const Index dim = call.shape.input_dim;
-    Real* const space = static_cast<Real*>(workspace);
-    Real* const rest = space + round_up(map_workspace<Real>(call), kLanes<Real>);
-    if (call.map == kDpfp) {
-        const Dpfp<Real> map(space, dim, call.parameter, Normalise::None);
-        attend<Real>(call, batch, head, UnscaledMap<Real, Dpfp<Real>>(map), rest);
-    } else if (call.map == kEluPlusOne) {
-        attend<Real>(call, batch, head, UnscaledMap<Real, EluPlusOne<Real>>(EluPlusOne<Real>(dim, Normalise::None)), rest);
-    } else {
-        const Rows<const Real> rows{static_cast<const Real*>(call.rows), call.row};
-        const Rows<const Real> columns{static_cast<const Real*>(call.columns), call.column};
-        attend<Real>(call, batch, head, Favor<Real>(space, dim, call.parameter, rows, columns, Real(call.squared_factor)), rest);
-    }
-}
-
 template <class Real>
 constexpr Kernels kKernels = {forward_tiles<Real>, forward_workspace<Real>, forward<Real>, backward_sizes<Real>,
-                              backward_heads<Real>, backward_part<Real>, chunks_workspace<Real>, backward_chunks<Real>, dpfp_workspace<Real>,    dpfp<Real>,    elu_plus_one<Real>,
+                              backward_heads<Real>, backward_part<Real>, chunks_workspace<Real>, backward_chunks<Real>,
+                              short_forward_workspace<Real>, short_forward<Real>, short_backward_workspace<Real>, short_backward<Real>,
+                              dpfp_workspace<Real>, dpfp<Real>, elu_plus_one<Real>,
                               attention_workspace<Real>, attention<Real>,    linear_rows<Real>,
                               norm_rows<Real>,     attention_step_workspace<Real>, attention_step<Real>};
 

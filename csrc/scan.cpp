@@ -34,9 +34,39 @@ Index heads_together(const ScanShape& shape, const ScanInputs& inputs, Index thr
     return std::clamp<Index>(shape.batch * shape.heads / (tasks_per_thread * threads), 1, std::min(most, shape.heads));
 }
 
+// Up to how many products of k × v numbers a step may cost the t (k + v) of the form without W: measured, where the scan is as fast.
+constexpr double kShortForward = 2, kShortBackward = 2.5;
+
+// Whether a sequence is so short, and begins so empty, that its steps look at each other instead of at W (scan/overlaps.h). A function
+// of the sizes and of which inputs there are.
+bool is_short(const ScanShape& shape, const ScanInputs& inputs, double products) {
+    constexpr Index narrowest = 32;  // a scan holds smaller heads in few registers
+    if (inputs.weights || inputs.per_channel || inputs.lookups.data) return false;
+    if (shape.steps < 2 || shape.steps > shape.checkpoint_every) return false;
+    const auto steps = static_cast<double>(shape.steps), keys = static_cast<double>(shape.key_dim), values = static_cast<double>(shape.value_dim);
+    return std::min(keys, values) >= narrowest && steps * (keys + values) <= products * keys * values;
+}
+
+bool short_forward(const ScanForward& scan, Index wanted_threads, const Kernels& kernels) {
+    const ScanShape& shape = scan.shape;
+    const Index heads = shape.batch * shape.heads, threads = threads_for(wanted_threads, heads, multiply_adds(shape));
+    return parallel_for(heads, threads, kernels.short_forward_workspace(scan), [&](Index task, void* workspace) {
+        kernels.short_forward(scan, task / shape.heads, task % shape.heads, workspace);
+    });
+}
+
+bool short_backward(const ScanBackward& scan, Index wanted_threads, const Kernels& kernels) {
+    const ScanShape& shape = scan.shape;
+    const Index heads = shape.batch * shape.heads, threads = threads_for(wanted_threads, heads, 3 * multiply_adds(shape));
+    return parallel_for(heads, threads, kernels.short_backward_workspace(scan), [&](Index task, void* workspace) {
+        kernels.short_backward(scan, task / shape.heads, task % shape.heads, workspace);
+    });
+}
+
 bool scan_forward(const ScanForward& scan, Index wanted_threads, Index element_bytes) {
     const ScanShape& shape = scan.shape;
     const Kernels& kernels = kernels_for(element_bytes);
+    if (is_short(shape, scan.inputs, kShortForward)) return short_forward(scan, wanted_threads, kernels);
     const Index tiles = kernels.forward_tiles(shape);
     const Index threads = threads_for(wanted_threads, shape.batch * shape.heads * tiles, multiply_adds(shape));
     const Index together = heads_together(shape, scan.inputs, threads), groups = (shape.heads + together - 1) / together;
@@ -158,6 +188,8 @@ bool suits_chunks(const ScanBackward& scan) {
 }
 
 bool scan_backward(const ScanBackward& scan, Index wanted_threads, Index element_bytes) {
+    if (!scan.grad_weights && is_short(scan.shape, scan.inputs, kShortBackward))
+        return short_backward(scan, wanted_threads, kernels_for(element_bytes));
     if (suits_chunks(scan))
         return element_bytes == sizeof(double) ? backward_in_chunks<double>(scan, wanted_threads) : backward_in_chunks<float>(scan, wanted_threads);
     const ScanShape& shape = scan.shape;
@@ -192,7 +224,7 @@ FASTWEIGHTS_EXPORT int fastweights_scan_forward(const fastweights::ScanForward* 
 FASTWEIGHTS_EXPORT int fastweights_scan_backward(const fastweights::ScanBackward* scan, std::int64_t element_bytes, std::int64_t threads) {
     if (fastweights::nothing_to_do(scan->shape)) return 1;
     if (scan->shape.steps > 0) return fastweights::scan_backward(*scan, threads, element_bytes);
-    fastweights::pass_on(scan->grad_weights, scan->grad_final_weights, scan->shape, element_bytes);
+    if (scan->grad_weights) fastweights::pass_on(scan->grad_weights, scan->grad_final_weights, scan->shape, element_bytes);
     return 1;
 }
 

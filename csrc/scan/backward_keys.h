@@ -45,7 +45,7 @@ class KeysPass {
     }
 
     void end() {
-        for (Index row = 0; row < head.value_dim; ++row)
+        for (Index row = 0; head.grad_weights && row < head.value_dim; ++row)
             std::memcpy(head.grad_weights + row * head.key_dim + first_column, gradient + row * kWidth,
                         static_cast<std::size_t>(columns()) * sizeof(Real));
     }

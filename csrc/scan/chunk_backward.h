@@ -46,7 +46,7 @@ class BackwardTile {
                 backward();
             }
         }
-        for (Index row = 0; row < head.columns; ++row)
+        for (Index row = 0; head.grad_weights && row < head.columns; ++row)
             std::memcpy(head.grad_weights + row * head.key_dim, space.gradient + row * padded, bytes(head.key_dim));
     }
 
@@ -192,14 +192,6 @@ class BackwardTile {
     void backward_by_channels();
     void overlaps_by_channel();
     void through_channels(Index column);
-
-    static Real dot(const Real* left, const Real* right, Index numbers) {
-        const Index whole = numbers / kStep * kStep, rest = numbers - whole;
-        Vector<Real> sum = {};
-        for (Index i = 0; i < whole; i += kStep) sum += load(left + i) * load(right + i);
-        if (rest) sum += load_part(left + whole, rest) * load_part(right + whole, rest);
-        return sum_of_lanes<Real>(sum);
-    }
 };
 
 }  // namespace fastweights::FASTWEIGHTS_LEVEL

@@ -43,7 +43,7 @@ HeadBackward<Real> head_of(const ScanBackward& scan, Index batch, Index head, In
     tile.grad_erase = start_of(scan.grad_erase), tile.grad_erase_step = scan.grad_erase.time;
     tile.grad_write = start_of(scan.grad_write), tile.grad_write_step = scan.grad_write.time;
     tile.grad_decay = start_of(scan.grad_decay), tile.grad_decay_step = scan.grad_decay.time;
-    tile.grad_weights = static_cast<Real*>(scan.grad_weights) + index * size + offset;
+    tile.grad_weights = scan.grad_weights ? static_cast<Real*>(scan.grad_weights) + index * size + offset : nullptr;
     tile.steps = shape.steps, tile.key_dim = shape.key_dim, tile.value_dim = shape.value_dim;
     tile.columns = columns, tile.checkpoint_every = shape.checkpoint_every, tile.per_channel = in.per_channel != 0;
     return tile;

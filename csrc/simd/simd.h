@@ -88,6 +88,16 @@ FASTWEIGHTS_INLINE Real sum_of_lanes(Whole value) {
         return sum_of_lanes<Real, Count / 2>(add_halves(value, LanesUpTo<Count / 2>{}));
 }
 
+// x · y; rows of any length.
+template <class Real>
+Real dot(const Real* x, const Real* y, Index count) {
+    const Index whole = count / kLanes<Real> * kLanes<Real>, rest = count - whole;
+    Vector<Real> sum = {};
+    for (Index i = 0; i < whole; i += kLanes<Real>) sum += load(x + i) * load(y + i);
+    if (rest) sum += load_part(x + whole, rest) * load_part(y + whole, rest);
+    return sum_of_lanes<Real>(sum);
+}
+
 template <class Whole, int... Lane>
 FASTWEIGHTS_INLINE auto larger_halves(Whole value, Lanes<Lane...>) {
     const auto lower = __builtin_shufflevector(value, value, Lane...);

@@ -72,6 +72,7 @@ void scan_case() {
     const Index b = pick({0, 1, 2, 3}), h = pick({0, 1, 2, 9}), t = pick({0, 1, 2, 7, 16, 17, 40, 130});
     const Index k = pick({0, 1, 3, 8, 16, 17, 33, 64}), v = pick({0, 1, 2, 3, 4, 5, 16, 31, 33, 65}), threads = pick({1, 2, 4});
     const bool decay = pick({0, 1}), channels = decay && pick({0, 1}), lookups = pick({0, 1}), start = pick({0, 1}), end = pick({0, 1});
+    const bool asked = start || pick({0, 1});  // for the gradient of the weights
     const ScanShape shape{b, h, t, k, v, pick({16, 32, 128})};
     const Index checkpoints = t > 0 ? (t - 1) / shape.checkpoint_every : 0;
     Tensor<Real> queries(b, h, t, k, false), keys(b, h, t, k, false), values(b, h, t, v, false), grad_reads(b, h, t, v, false);
@@ -89,14 +90,14 @@ void scan_case() {
     if (!fastweights_scan_forward(&forward, sizeof(Real), threads)) std::exit(2);
     const ScanBackward backward{shape, inputs, retrieved.data(), states.data(), grad_reads.sequence(), end ? weights.data() : nullptr,
                                 dq.sequence(), dk.sequence(), dv.sequence(), da.sequence(), db.sequence(),
-                                decay ? dg.sequence() : absent, lookups ? de.sequence() : absent, grad_weights.data()};
+                                decay ? dg.sequence() : absent, lookups ? de.sequence() : absent, asked ? grad_weights.data() : nullptr};
     if (!fastweights_scan_backward(&backward, sizeof(Real), threads)) std::exit(2);
     if (b * h * k * v == 0) return;
     reads.check("reads"), dq.check("dq"), dk.check("dk"), dv.check("dv"), da.check("da"), db.check("db");
     if (decay) dg.check("dg");
     if (lookups) de.check("de");
     for (std::size_t i = 0; i < weights.size(); ++i)
-        if (!std::isfinite(final_weights[i]) || !std::isfinite(grad_weights[i])) std::exit(3);
+        if (!std::isfinite(final_weights[i]) || (asked && !std::isfinite(grad_weights[i]))) std::exit(3);
 }
 
 // A tensor as the library would see it through a framework: here the object is the view itself.

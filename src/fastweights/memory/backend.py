@@ -1,6 +1,6 @@
 """The interface of a backend: it computes `fast_weight_scan`, and it may refuse a call."""
 
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -50,8 +50,11 @@ class Backend(Protocol):
         values: Values,
         erase: PerStep,
         write: PerStep,
-        weights: Weights,
+        weights: Any,
         decay: PerStep | PerKey | None = None,
         lookups: Keys | None = None,
     ) -> tuple[Values, Weights]:
-        """All reads and the final weights; every tensor has the type of the weights, which is at least float32."""
+        """All reads and the final weights; every tensor has the type of the weights, which is at least float32.
+
+        No weights (None) come only to backends with `starts_empty`.
+        """

@@ -30,6 +30,9 @@ if SHORTCUTS:
 LOW_PRECISION = {name for name, module in BACKENDS.items() if module.__dict__.get("takes_low_precision")}
 """Backends that are handed queries, keys and values of 16 bits as they are; the others get them in float32."""
 
+EMPTY_START = {name for name, module in BACKENDS.items() if module.__dict__.get("starts_empty")}
+"""Backends that are handed no weights where a memory begins empty; the others get zeros."""
+
 
 class BackendStatus(NamedTuple):
     """The availability of a backend, and the reason if it cannot run here."""

@@ -8,7 +8,10 @@ from fastweights.kernels.native.step import step
 from fastweights.memory.backend import Call
 from fastweights.shapes import Keys, PerKey, PerStep, Queries, Values, Weights
 
-__all__ = ["cannot_serve", "scan", "step", "suits", "unavailable"]
+__all__ = ["cannot_serve", "scan", "starts_empty", "step", "suits", "unavailable"]
+
+
+starts_empty = True
 
 
 def unavailable() -> str | None:
@@ -38,7 +41,7 @@ def scan(
     values: Values,
     erase: PerStep,
     write: PerStep,
-    weights: Weights,
+    weights: Weights | None,
     decay: PerStep | PerKey | None = None,
     lookups: Keys | None = None,
 ) -> tuple[Values, Weights]:

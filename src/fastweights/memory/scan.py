@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from fastweights.memory.backend import Call
-from fastweights.memory.choose import BACKENDS, LOW_PRECISION, SHORTCUTS, choose_backend
+from fastweights.memory.choose import BACKENDS, EMPTY_START, LOW_PRECISION, SHORTCUTS, choose_backend
 from fastweights.shapes import KeptWeights, Keys, PerKey, PerStep, Queries, Values, Weights
 
 
@@ -82,12 +82,12 @@ def fast_weight_scan(
     differentiable = torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in given.values())
     chosen = choose_backend(backend, Call.of(keys, decay, lookups, differentiable))
     scan, dtype = BACKENDS[chosen].scan, torch.promote_types(keys.dtype, torch.float32)
-    if weights is None:
+    if weights is None and chosen not in EMPTY_START:
         batch, heads, _, key_dim = keys.shape
         weights = keys.new_zeros(batch, heads, values.shape[-1], key_dim, dtype=dtype)
     q, k, v = (queries, keys, values) if chosen in LOW_PRECISION else (x.to(dtype) for x in (queries, keys, values))
-    a, b, w = (x if x.dtype == dtype else x.to(dtype) for x in (erase, write, weights))
-    g, e = (None if x is None else x.to(dtype) for x in (decay, lookups))
+    a, b = (x if x.dtype == dtype else x.to(dtype) for x in (erase, write))
+    w, g, e = (None if x is None else x.to(dtype) for x in (weights, decay, lookups))
     if keys.device.type != "meta" and torch.is_autocast_enabled(keys.device.type):
         with torch.autocast(keys.device.type, enabled=False):
             reads, weights = scan(q, k, v, a, b, w, g, e)

@@ -1,7 +1,9 @@
 """The C++ kernel (csrc/) behind torch.library custom operators: forward and backward step by step.
 
 The forward saves what every step retrieved and the weights every CHECKPOINT_EVERY steps, never the weights of every
-step; the backward computes the rest again from there. Results do not depend on the number of threads, bit for bit.
+step; the backward computes the rest again from there. Short sequences that begin with an empty memory are computed
+without W where that takes less (docs/benchmarks.md, Short sequences): a choice by sizes alone. Results do not depend on
+the number of threads, bit for bit.
 """
 
 from typing import Any
@@ -27,12 +29,12 @@ def run(
     values: Tensor,
     erase: Tensor,
     write: Tensor,
-    weights: Tensor,
+    weights: Tensor | None,
     decay: Tensor | None,
     lookups: Tensor | None,
     differentiable: bool,
 ) -> tuple[Tensor, Tensor]:
-    """Reads and final weights of a sequence; all tensors have the type of the weights."""
+    """Reads and final weights of a sequence that begins with these, or with none; all tensors have one type."""
     inputs = (queries, keys, values, erase, write, weights, decay, lookups)
     # The dispatcher would take half the time of a single step.
     if not differentiable and not library.needs_dispatcher(inputs):
@@ -47,15 +49,15 @@ def _launch_forward(
     values: Tensor,
     erase: Tensor,
     write: Tensor,
-    weights: Tensor,
+    weights: Tensor | None,
     decay: Tensor | None,
     lookups: Tensor | None,
     retrieved: Tensor | None,
     checkpoints: Tensor | None,
 ) -> tuple[Tensor, Tensor]:
     """Reads and final weights; retrieved values and checkpoints are filled if given."""
-    reads, final = empty_like(values), empty(weights.shape, weights)
-    if 0 in weights.shape:
+    reads, final = empty_like(values), empty(_weights_shape(keys, values), values)
+    if 0 in final.shape:
         reads.zero_()
     inputs = _with_rows(queries, keys, values, erase, write, weights, decay, lookups)
     arguments = (
@@ -69,7 +71,11 @@ def _launch_forward(
     return reads, final
 
 
-Inputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None]
+def _weights_shape(keys: Tensor, values: Tensor) -> tuple[int, ...]:
+    return *keys.shape[:2], values.shape[-1], keys.shape[-1]
+
+
+Inputs = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]
 
 
 def _with_rows(
@@ -78,7 +84,7 @@ def _with_rows(
     values: Tensor,
     erase: Tensor,
     write: Tensor,
-    weights: Tensor,
+    weights: Tensor | None,
     decay: Tensor | None,
     lookups: Tensor | None,
 ) -> Inputs:
@@ -89,7 +95,7 @@ def _with_rows(
         contiguous_rows(values),
         erase,
         write,
-        weights.contiguous(),
+        None if weights is None else weights.contiguous(),
         decay if decay is None or decay.dim() == 3 else contiguous_rows(decay),
         None if lookups is None else contiguous_rows(lookups),
     )
@@ -101,7 +107,7 @@ def _inputs(
     values: Tensor,
     erase: Tensor,
     write: Tensor,
-    weights: Tensor,
+    weights: Tensor | None,
     decay: Tensor | None,
     lookups: Tensor | None,
 ) -> tuple[int, ...]:
@@ -118,7 +124,7 @@ def _inputs(
         *sequence(decay),
         decay is not None and decay.dim() == 4,
         *sequence(lookups),
-        weights.data_ptr(),
+        0 if weights is None else weights.data_ptr(),
     )
 
 
@@ -141,7 +147,7 @@ def scan_forward(
     values: Tensor,
     erase: Tensor,
     write: Tensor,
-    weights: Tensor,
+    weights: Tensor | None,
     decay: Tensor | None,
     lookups: Tensor | None,
     differentiable: bool,
@@ -160,12 +166,12 @@ def _(
     values: Tensor,
     erase: Tensor,
     write: Tensor,
-    weights: Tensor,
+    weights: Tensor | None,
     decay: Tensor | None,
     lookups: Tensor | None,
     differentiable: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    final = torch.empty_like(weights, memory_format=torch.contiguous_format)
+    final = values.new_empty(_weights_shape(keys, values))
     return empty_like(values), final, *_saved_buffers(keys, values, differentiable)
 
 
@@ -175,13 +181,13 @@ def _new_gradients(
     values: Tensor,
     erase: Tensor,
     write: Tensor,
-    weights: Tensor,
+    weights: Tensor | None,
     decay: Tensor | None,
     lookups: Tensor | None,
 ) -> list[Tensor]:
     """One gradient for each input, laid out like it; an empty one for an absent input."""
     gradients = [empty_like(x) for x in (queries, keys, values)] + [torch.empty_like(x) for x in (erase, write)]
-    gradients.append(empty(weights.shape, weights))
+    gradients.append(erase.new_empty(0) if weights is None else empty(weights.shape, weights))
     if decay is not None and decay.dim() == 3:
         gradients.append(torch.empty_like(decay))
     else:
@@ -199,7 +205,7 @@ def scan_backward(
     values: Tensor,
     erase: Tensor,
     write: Tensor,
-    weights: Tensor,
+    weights: Tensor | None,
     decay: Tensor | None,
     lookups: Tensor | None,
     retrieved: Tensor,
@@ -207,7 +213,7 @@ def scan_backward(
 ) -> list[Tensor]:
     """Gradients of queries, keys, values, erase, write, weights, decay and lookups."""
     gradients = _new_gradients(queries, keys, values, erase, write, weights, decay, lookups)
-    if 0 in weights.shape:
+    if 0 in _weights_shape(keys, values):
         for gradient in gradients:
             gradient.zero_()
     inputs = _with_rows(queries, keys, values, erase, write, weights, decay, lookups)
@@ -226,7 +232,7 @@ def scan_backward(
         *sequence(grad_write),
         *sequence(None if decay is None else grad_decay),
         *sequence(None if lookups is None else grad_lookups),
-        grad_weights.data_ptr(),
+        0 if weights is None else grad_weights.data_ptr(),
     )
     library.call("scan_backward", arguments, keys.dtype)
     return gradients
@@ -241,7 +247,7 @@ def _(
     values: Tensor,
     erase: Tensor,
     write: Tensor,
-    weights: Tensor,
+    weights: Tensor | None,
     decay: Tensor | None,
     lookups: Tensor | None,
     retrieved: Tensor,
