@@ -151,7 +151,7 @@ class AccelerationMeasurement:
 
     model: str
     threads: int = 2
-    seconds: float = 3.0
+    seconds: float = 2.0
     lengths: tuple[int, ...] = LENGTHS
     trained: int = TRAINED
 
@@ -162,7 +162,7 @@ class AccelerationMeasurement:
     @property
     def expected_seconds(self) -> float:
         """A guess, for the time left."""
-        return 60 if "kimi" not in self.model else 180
+        return 45 if "kimi" not in self.model else 140
 
     def run(self) -> Json:
         """Times of both, if they agree."""

@@ -27,6 +27,8 @@ SIZES = ((16, 16), (32, 32), (64, 64), (128, 64), (384, 64))
 LAYER_SIZES = ((16, 16), (32, 16), (64, 64), (128, 64))
 EVERY_LENGTH = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384)
 FEW_LENGTHS = (64, 1024, 16384)
+LENGTHS = {(64, 64): EVERY_LENGTH, (128, 64): (64, 128, 256, 512, 1024, 4096, 16384)}
+"""Those at which a memory must not be slower than softmax attention; FEW_LENGTHS of other sizes."""
 HEADS = 8
 TOKENS = 4096
 """Tokens per call as long as there is more than one sequence, so that lengths do the same amount of work."""
@@ -64,9 +66,8 @@ def full() -> list[Measurement]:
     """Everything, in some twenty minutes on two cores."""
     plan: list[Measurement] = [LayoutMeasurement(case_of(1024, *size)) for size in LAYER_SIZES]
     for size in SIZES:
-        plain = size == (64, 64)
-        plan += [operator(steps, size, threads=2) for steps in (EVERY_LENGTH if plain else FEW_LENGTHS)]
-        plan += [operator(steps, size, threads=1) for steps in (FEW_LENGTHS if plain else (1024,))]
+        plan += [operator(steps, size, threads=2) for steps in LENGTHS.get(size, FEW_LENGTHS)]
+        plan += [operator(steps, size, threads=1) for steps in (FEW_LENGTHS if size == (64, 64) else (1024,))]
     plan += [
         LengthMeasurement(),
         DecayMeasurement(Case(1, HEADS, 1024, 64, 64)),
