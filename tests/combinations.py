@@ -50,7 +50,7 @@ MORE: tuple[FeatureMap | UpdateRule, ...] = (
 )
 
 
-INTERPRETED = availability.installed() and availability.interpreted()
+INTERPRETED = availability.interpreted() and availability.unavailable() is None
 """Whether Triton's interpreter runs here (`make test-gpu`): it serves CPU tensors, and takes a second for a problem."""
 
 

@@ -10,7 +10,7 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from combinations import CHOICES, Combination, examples
+from combinations import CHOICES, INTERPRETED, Combination, examples
 from fastweights.layers import FastWeightAttention, FastWeightCrossAttention, SoftmaxAttention
 from fastweights.memory import FastWeightState
 from pairwise import every_pair, pairs_first
@@ -69,6 +69,7 @@ def test_any_split_gives_the_same_reads_and_weights(choice: Combination, data: s
     assert_same(choice, length, cuts, backend, data.draw(st.integers(0, 2**20)))
 
 
+@pytest.mark.skipif(INTERPRETED, reason="few splits are drawn where each is interpreted too")
 def test_enough_splits_are_tried() -> None:
     few = every_pair(CHOICES, lambda choice: choice.options)
     assert SPLITS * len(few) >= 500
