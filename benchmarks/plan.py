@@ -20,6 +20,7 @@ from benchmarks.shortcuts import ShortcutMeasurement
 from benchmarks.stacks import StackMeasurement
 from benchmarks.synthetic import SyntheticMeasurement
 from benchmarks.timing import Json
+from benchmarks.traces import TraceMeasurement
 from benchmarks.translation import TranslationDecodingMeasurement, TranslationTrainingMeasurement
 
 SIZES = ((16, 16), (32, 32), (64, 64), (128, 64), (384, 64))
@@ -76,6 +77,7 @@ def full() -> list[Measurement]:
         ShortcutMeasurement(),
         FeatureMapMeasurement(),
         LayerMeasurement(),
+        TraceMeasurement(),
     ]
     plan += [StackMeasurement(2, 2.0), StackMeasurement(1, 1.5, TELLING_STACKS)]
     plan += [TrainingMeasurement(length) for length in (256, 1024, 4096)]

@@ -21,6 +21,7 @@ from benchmarks import (
     shortcuts,
     stacks,
     synthetic,
+    traces,
     translation,
 )
 from benchmarks.figure import draw
@@ -52,6 +53,7 @@ TABLES = (
     synthetic.table,
     feature_maps.table,
     layer_parts.table,
+    traces.table,
     peak_memory.table,
 )
 """Every table in the order in which it is shown; each stands with its measurement."""

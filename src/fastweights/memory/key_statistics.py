@@ -23,11 +23,16 @@ class KeyStatistics:
 
     def add(self, writes: WriteInputs, *, fresh: bool) -> None:
         """Count the keys of a sequence; `fresh` if it continues none that was counted before."""
-        keys = writes.without_padding().keys.detach().double()
-        self.signed = self.signed or bool((keys < 0).any())
-        size = torch.linalg.vector_norm(keys, dim=-1, keepdim=True)
-        unit = torch.where(size > 0, keys / size, 0.0)
-        usage, directions, counts = keys.abs().sum(dim=(0, 2)), unit.sum(dim=2), (size[..., 0] > 0).sum(dim=2)
+        keys = writes.without_padding().keys.detach()
+        keys = keys.to(torch.promote_types(keys.dtype, torch.float32))
+        signed = bool((keys.amin() if keys.numel() else keys.sum()) < 0)
+        self.signed = self.signed or signed
+        size = torch.linalg.vector_norm(keys, dim=-1)
+        lengths = torch.where(size > 0, 1 / size, 0.0)
+        # Sums over steps as products with a row, which builds no second tensor of the size of the keys.
+        usage = (torch.ones_like(lengths)[:, :, None] @ (keys.abs() if signed else keys)).squeeze(2).double().sum(dim=0)
+        directions = (lengths[:, :, None] @ keys).squeeze(2).double()
+        counts = (size > 0).sum(dim=2)
         self._usage = usage if self._usage is None else self._usage + usage
         continues = not fresh and self._directions is not None and self._directions.shape == directions.shape
         if not continues:

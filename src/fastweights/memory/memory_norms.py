@@ -12,12 +12,12 @@ CHUNK = 64
 def memory_norms(weights: Tensor, keys: Tensor, change: Tensor, found: Tensor, decay: Tensor | None) -> Tensor:
     """|W_t| for W_t = W_{t-1} diag(g_t) + c_t k_tᵀ, with `change` c, `decay` g, and `found` W_{t-1} diag(g_t) k_t.
 
-    |W_t|² = g_t² |W_{t-1}|² + 2 c_t·found_t + |c_t|² |k_t|²: a memory of one number, in float64.
+    |W_t|² = g_t² |W_{t-1}|² + 2 c_t·found_t + |c_t|² |k_t|²: a memory of one number, summed in float64.
     """
     if decay is not None and decay.dim() == 4:
         return _norms_by_columns(weights, keys, change, decay)
-    keys, change, found = keys.double(), change.double(), found.double()
-    growth = 2 * (change * found).sum(dim=-1) + change.square().sum(dim=-1) * keys.square().sum(dim=-1)
+    added = torch.linalg.vector_norm(change, dim=-1).double() * _lengths(keys)
+    growth = 2 * (change * found).sum(dim=-1, dtype=torch.float64) + added.square()
     start = weights.double().square().sum(dim=(-2, -1))
     if decay is None:
         squares = start[..., None] + growth.cumsum(dim=-1)
@@ -51,3 +51,9 @@ def _norms_by_columns(weights: Tensor, keys: Tensor, change: Tensor, decay: Tens
         squares = reads.square().sum(dim=-1)
         norms.append(squares.unflatten(1, keys.shape[1:2] + keys.shape[-1:]).sum(dim=2).sqrt())
     return torch.cat(norms, dim=2)
+
+
+def _lengths(keys: Tensor) -> Tensor:
+    """|k| in float64: unit keys are all rounded the same way, which would add up. One sequence at a time is copied."""
+    rows = [torch.linalg.vector_norm(row, dim=-1, dtype=torch.float64) for row in keys]
+    return torch.stack(rows) if rows else keys[..., 0].double()

@@ -113,7 +113,7 @@ def _strengths(rule: UpdateRule, writes: WriteInputs) -> Tensor:
 
 def _of_writes(writes: WriteInputs, done: TracedWrites, strengths: Tensor, divides: bool) -> dict[str, Tensor]:
     """All that follows from v, β, what the key retrieved and what the write changed."""
-    values, square = writes.values, dot(writes.keys, writes.keys)
+    values, square = writes.values, norm(writes.keys).square()
     strengths = strengths if strengths.dim() == 4 else strengths[..., None]
     retrieved, moved = done.found, square[..., None] * done.change
     stored = retrieved + moved
@@ -125,8 +125,8 @@ def _of_writes(writes: WriteInputs, done: TracedWrites, strengths: Tensor, divid
         moved = (after * square)[..., None] * (done.change - retrieved)
         moved = torch.where((before == 0)[..., None], stored - retrieved, moved)
     difference = values - retrieved
-    wanted, size, missing = strengths * difference, norm(values), torch.full_like(square, torch.nan)
-    asked = norm(wanted)
+    wanted, missing = strengths * difference, torch.full_like(square, torch.nan)
+    size, retrieved_size, error, asked = (norm(x) for x in (values, retrieved, difference, wanted))
     asked = asked.masked_fill(asked <= LEAST_REQUEST * size, torch.nan)
     return {
         "strength": strengths.mean(dim=-1),
@@ -137,12 +137,12 @@ def _of_writes(writes: WriteInputs, done: TracedWrites, strengths: Tensor, divid
         "miss": norm(moved - wanted) / asked,
         "eigenvalue": missing if done.eigenvalue is None else done.eigenvalue,
         "value": size,
-        "retrieved": norm(retrieved),
+        "retrieved": retrieved_size,
         "new_value": norm(retrieved + wanted),
         "stored": norm(stored),
-        "cosine": dot(retrieved, values) / (norm(retrieved) * size),
-        "contrast": norm(difference) / (size + norm(retrieved)),
-        "error_before": norm(difference) / size,
+        "cosine": dot(retrieved, values) / (retrieved_size * size),
+        "contrast": error / (size + retrieved_size),
+        "error_before": error / size,
         "error_after": norm(stored - values) / size,
         "write": done.written,
         "remove": done.removed,

@@ -46,16 +46,16 @@ def writes_by_scan(
     found, kept = _read_before(keys, *memory, keep=keep)
     looked_up = found if lookups is None else _read_before(lookups, *memory)[0]
     erased = erase[..., None] * looked_up
-    addressed = keys if lookups is None else lookups
+    addressed, change, length = keys if lookups is None else lookups, values - erased, norm(keys)
     return TracedWrites(
         found=found,
-        change=values - erased,
+        change=change,
         overlaps=overlaps,
-        written=norm(values) * norm(keys),
-        removed=norm(erased) * norm(keys),
-        weights=memory_norms(state.weights, keys, values - erased, found, decay),
+        written=norm(values) * length,
+        removed=norm(erased) * length,
+        weights=memory_norms(state.weights, keys, change, found, decay),
         balance=erase * addressed.sum(dim=-1) / (write.mean(dim=-1) if write.dim() == 4 else write),
-        eigenvalue=erase * dot(addressed, keys),
+        eigenvalue=erase * (length.square() if lookups is None else dot(lookups, keys)),
         decay=decay,
         kept=kept,
     )
