@@ -1,6 +1,5 @@
 """`fastweights run`: one run, its record, and one clear line where it cannot."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -123,11 +122,10 @@ def test_a_run_that_is_interrupted_goes_on_where_it_was(number: int, code: int, 
     arguments = [*SHORT, "--set", "max_steps=3000", "--set", "stop_loss=0.0", "--set", "patience=1000"]
     command = [sys.executable, "-m", "fastweights.cli", "run", "capacity", *arguments, "--results", str(tmp_path)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    while not list(tmp_path.glob("runs/*/metrics.jsonl")):
+    while process.poll() is None and not any(file.stat().st_size for file in tmp_path.glob("runs/*/metrics.jsonl")):
         time.sleep(0.02)
-    time.sleep(0.3)
-    os.kill(process.pid, number)
-    _, error = process.communicate(timeout=60)
+    process.send_signal(number)
+    _, error = process.communicate(timeout=600)
     assert process.returncode == code
     assert "Traceback" not in error
     (folder,) = tmp_path.glob("runs/*/checkpoints")
