@@ -52,7 +52,7 @@ def test_the_record_of_a_carried_memory_says_how_far_it_reaches(text: Path, corp
     assert found_positions.edges == (0, len(corpus.valid) - 1)
     assert found_positions.reset[0] == pytest.approx(math.exp(emptied.loss), rel=1e-5)
     assert found_positions.carried[0] == pytest.approx(math.exp(record.result["valid"]["loss"]), rel=1e-5)
-    assert found_positions.label == "delta, sum (the paper), EluPlusOne"
+    assert found_positions.label == "delta, sum (the paper), ELU+1"
     assert found_positions.carried_in_training
     assert [drawing.name for drawing in drawings_of(table4, {found: record})] == ["reach"]
     assert drawings_of(table4, {}) == []

@@ -13,7 +13,7 @@ from fastweights.memory import NORMALISATIONS
 from fastweights.models.attention import FastWeightAttentionConfig
 from fastweights.update_rules import UPDATE_RULES
 
-MAPS = {"elu": "ELU+1", "dpfp": "DPFP-1"}
+MAP_NAMES = {"elu": "ELU+1", "dpfp": "DPFP-1"}
 """What the maps of language models are called in tables."""
 
 
@@ -65,4 +65,4 @@ def label_of(attention: FastWeightAttentionConfig, memory: str) -> str:
     )
     words = f"{rule.replace('-', ' ')}, {normalisation.replace('-', ' ').replace('l2', 'L2')}"
     label = MEMORY_SERIES[memory].label if memory in MEMORY_SERIES else words
-    return f"{label}, {MAPS.get(feature_map, feature_map)}"
+    return f"{label}, {MAP_NAMES.get(feature_map, feature_map)}"
