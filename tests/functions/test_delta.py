@@ -1,10 +1,13 @@
 """The delta rules under the names of flash-linear-attention: against plain loops and against transformers' own."""
 
+from collections.abc import Callable
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize, softplus
 
+from combinations import usable_backends
 from fastweights.functions import chunk_delta_rule, chunk_gated_delta_rule, fused_recurrent_gated_delta_rule
 from rule_loops import delta_rule_by_hand, gradients, positional, random_sequence
 
@@ -120,6 +123,24 @@ def test_the_state_may_be_the_weights_themselves() -> None:
     assert turned is not None
     assert torch.equal(turned, state.mT)
     assert torch.equal(turned_reads, reads)
+
+
+def test_a_gradient_penalty_is_refused_or_right_through_torch_func() -> None:
+    """These functions take no backend, so the refusal must name a way that they have."""
+    inputs = given()
+
+    def penalty(k: Tensor, rule: Callable[..., tuple[Tensor, Tensor | None]]) -> Tensor:
+        slope = torch.func.grad(lambda k: rule(**inputs | {"k": k})[0].square().sum())(k)
+        return torch.autograd.grad(slope.square().sum(), k)[0]
+
+    if "native" in usable_backends(torch.float64):
+        (slope,) = torch.autograd.grad(
+            chunk_gated_delta_rule(**inputs)[0].square().sum(), inputs["k"], create_graph=True
+        )
+        with pytest.raises(RuntimeError, match=r"no second derivative.*torch\.func where a function takes no backend"):
+            slope.square().sum().backward()
+    ours, hand = (penalty(inputs["k"], rule) for rule in (chunk_gated_delta_rule, delta_rule_by_hand))
+    torch.testing.assert_close(ours, hand, rtol=1e-10, atol=1e-12)
 
 
 def test_no_state_is_returned_unasked() -> None:

@@ -16,6 +16,9 @@ from torch.autograd import forward_ad
 
 Transform = Literal["none", "vmap", "derivative"]
 
+STEP_BY_STEP = "possible: backend='recurrent', or torch.func where a function takes no backend"
+"""The two ways to the backend that has every derivative, for messages of those that do not."""
+
 
 def active_transform() -> Transform:
     """`derivative` inside torch.func's grad, jvp, jacrev and forward-mode AD, else `vmap` inside vmap, else `none`."""

@@ -14,10 +14,10 @@ from torch import Tensor
 from fastweights.kernels.native import library
 from fastweights.kernels.native.buffer_pool import empty, empty_like
 from fastweights.kernels.native.library import contiguous_rows, sequence
-from fastweights.kernels.transforms import batched
+from fastweights.kernels.transforms import STEP_BY_STEP, batched
 
-NO_SECOND = "the native backend has no second derivative; possible: backend='recurrent', which has them all"
-NO_VMAP = "the native backend has no gradients for many vectors at once; possible: backend='recurrent', which has them"
+NO_SECOND = f"the native backend has no second derivative; {STEP_BY_STEP}"
+NO_VMAP = f"the native backend has no gradients for many vectors at once; {STEP_BY_STEP}"
 
 CHECKPOINT_EVERY = 128
 """Steps between two saved states: 64 × 64 weights then cost half as much memory as their values."""

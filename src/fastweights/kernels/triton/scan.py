@@ -5,14 +5,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fastweights.kernels.transforms import batched
+from fastweights.kernels.transforms import STEP_BY_STEP, batched
 from fastweights.kernels.triton import backward, forward
 from fastweights.kernels.triton.configuration import Configuration, choose
 from fastweights.kernels.triton.launch import launch
 
-NO_SECOND = (
-    "the Triton backend has no second derivatives; possible: backend='recurrent', which can be differentiated again"
-)
+NO_SECOND = f"the Triton backend has no second derivatives; {STEP_BY_STEP}"
 
 
 def run(
@@ -187,7 +185,7 @@ def _differentiate(
 ) -> tuple[Tensor | None, ...]:
     inputs, saved = ctx.saved_tensors[:7], ctx.saved_tensors[7:]
     if not torch.compiler.is_compiling() and batched(d_reads, d_final):
-        raise RuntimeError("the Triton backend has no rule for vmap; possible: backend='recurrent', which has them all")
+        raise RuntimeError(f"the Triton backend has no rule for vmap; {STEP_BY_STEP}")
     found = triton_scan_backward(d_reads, d_final, *inputs, *saved)
     return tuple(None if x is None else gradient for x, gradient in zip(inputs, found, strict=True))
 
