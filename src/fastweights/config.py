@@ -218,6 +218,13 @@ def require_at_least(least: int, value: object, *names: str) -> None:
             raise ValueError(f"{name}: expected at least {least}, got {number}")
 
 
+def require_at_most(most: int, value: object, *names: str) -> None:
+    """Raise a ValueError if one of these fields of a configuration is more."""
+    for name in names:
+        if (number := getattr(value, name)) > most:
+            raise ValueError(f"{name}: expected at most {most}, got {number}")
+
+
 def unknown(what: str, got: object, possible: Iterable[object]) -> str:
     """Say that something is unknown, what was probably meant, and what is possible."""
     names = [str(name) for name in possible]

@@ -97,6 +97,7 @@ def test_positions_can_be_left_out() -> None:
     ("change", "complaint"),
     [
         ({"num_layers": 0}, "num_layers: expected at least 1, got 0"),
+        ({"num_layers": 100_000_000}, "num_layers: expected at most 10000, got 100000000"),
         ({"dropout": 1.0}, "dropout: expected a probability below 1"),
         ({"attention": "softmx"}, r"attention: unknown name 'softmx' \(did you mean 'softmax'\?\)"),
         ({"widht": 3}, "unknown field 'widht'"),

@@ -71,3 +71,8 @@ def test_a_picture_without_a_label_is_its_pixels() -> None:
 def test_sizes_below_one_are_refused(name: str) -> None:
     with pytest.raises(ValueError, match=f"{name}: expected at least 1"):
         SequenceClassifierConfig(**{name: 0})
+
+
+def test_more_layers_than_can_be_built_are_refused() -> None:
+    with pytest.raises(ValueError, match="num_layers: expected at most 10000, got 100000000"):
+        SequenceClassifierConfig(num_layers=100_000_000)

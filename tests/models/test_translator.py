@@ -172,7 +172,13 @@ def test_wrong_numbers_of_states_are_named() -> None:
         model.decode(inputs, memories, [*memories, memories[0]])
 
 
-@pytest.mark.parametrize("change", [{"num_heads": 0}, {"encoder_layers": 0}, {"dropout": 1.0}, {"dropout": math.nan}])
+@pytest.mark.parametrize(
+    "change",
+    [
+        *({"num_heads": 0}, {"encoder_layers": 0}, {"dropout": 1.0}, {"dropout": math.nan}),
+        *({"encoder_layers": 100_000_000}, {"decoder_layers": 100_000_000}),
+    ],
+)
 def test_what_cannot_be(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         replace(SMALL, **change)

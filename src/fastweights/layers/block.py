@@ -11,6 +11,9 @@ from fastweights.layers.exact.single_step import feed_forward_step
 from fastweights.memory import LayerState
 from fastweights.shapes import Inputs, Mask
 
+MOST_LAYERS = 10_000
+"""More than anybody trains; without a limit, a slip of the keyboard builds layers until the memory is full."""
+
 
 class Attention(Protocol):
     """The interface that a block asks of its attention, which is a module."""

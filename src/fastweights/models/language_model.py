@@ -8,9 +8,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.config import ConfigCodec, require_at_least
+from fastweights.config import ConfigCodec, require_at_least, require_at_most
 from fastweights.layers import Block, FeedForward, SinusoidalPositions
 from fastweights.layers.adaptive_embedding import AdaptiveEmbedding
+from fastweights.layers.block import MOST_LAYERS
 from fastweights.layers.exact.dropout import Dropout
 from fastweights.layers.word_scores import WordScores
 from fastweights.memory import LayerState
@@ -18,10 +19,6 @@ from fastweights.models.attention import REGISTRIES, AttentionConfig, FastWeight
 from fastweights.shapes import Inputs, Mask
 
 CODEC = ConfigCodec(REGISTRIES)
-
-
-MOST_LAYERS = 10_000
-"""More than anybody trains; without a limit, a slip of the keyboard builds layers until the memory is full."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +41,7 @@ class LanguageModelConfig:
 
     def __post_init__(self) -> None:
         require_at_least(1, self, "vocabulary_size", "model_dim", "num_heads", "num_layers", "feed_forward_dim")
-        if self.num_layers > MOST_LAYERS:
-            raise ValueError(f"num_layers: expected at most {MOST_LAYERS}, got {self.num_layers}")
+        require_at_most(MOST_LAYERS, self, "num_layers")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout: expected a probability below 1, got {self.dropout}")
 

@@ -7,10 +7,10 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.config import require_at_least
+from fastweights.config import require_at_least, require_at_most
 from fastweights.layers import Block, FeedForward
 from fastweights.layers.attention.short_convolution import CausalConvolution
-from fastweights.layers.block import Attention
+from fastweights.layers.block import MOST_LAYERS, Attention
 from fastweights.models.attention import AttentionConfig, FastWeightAttentionConfig
 from fastweights.shapes import Inputs, Mask
 
@@ -34,6 +34,7 @@ class SequenceClassifierConfig:
 
     def __post_init__(self) -> None:
         require_at_least(1, self, "model_dim", "num_heads", "num_layers", "feed_forward_dim")
+        require_at_most(MOST_LAYERS, self, "num_layers")
         if self.convolution is not None and self.convolution < 1:
             raise ValueError(f"convolution: expected at least 1 step, or null for none, got {self.convolution}")
 

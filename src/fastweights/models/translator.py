@@ -8,8 +8,9 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
 
-from fastweights.config import ConfigCodec, require_at_least
+from fastweights.config import ConfigCodec, require_at_least, require_at_most
 from fastweights.layers import Block, FeedForward, SinusoidalPositions
+from fastweights.layers.block import MOST_LAYERS
 from fastweights.layers.decoder_block import DecoderBlock
 from fastweights.layers.exact.dropout import Dropout
 from fastweights.layers.tied_embedding import TiedEmbedding
@@ -41,6 +42,7 @@ class TranslatorConfig:
     def __post_init__(self) -> None:
         require_at_least(1, self, "vocabulary_size", "model_dim", "num_heads", "feed_forward_dim")
         require_at_least(1, self, "encoder_layers", "decoder_layers")
+        require_at_most(MOST_LAYERS, self, "encoder_layers", "decoder_layers")
         if not 0 <= self.dropout < 1:
             raise ValueError(f"dropout: expected a probability below 1, got {self.dropout}")
 
