@@ -22,3 +22,9 @@ def test_until_the_long_runs_are_there_it_shows_the_quick_ones() -> None:
     assert "S = 140" in drawing.caption
     (drawing,) = drawings_of(figure4, quick | {run: record(run) for run in figure4.runs()})
     assert "S = 600" in drawing.caption
+
+
+def test_a_curve_above_the_losses_of_the_paper_is_inside_the_axes() -> None:
+    run = figure4.runs()[0]
+    (drawing,) = drawings_of(figure4, {run: record(run, 0.9)})
+    assert drawing.figure.axes[0].get_ylim()[1] > 0.9

@@ -58,7 +58,8 @@ def drawing(ours: Outcomes, published: Outcomes, num_keys: int) -> Drawing:
             if model in DETERMINISTIC:
                 bound = rank_bound(feature_dim(model) or 0, num_keys)
                 axes.axhline(bound, color=series.colour, linestyle=":", linewidth=1.2, zorder=1)
-        axes.set(xlabel=f"training step, S = {num_keys}", ylabel="evaluation loss", ylim=(-0.01, 0.55))
+        axes.set(xlabel=f"training step, S = {num_keys}", ylabel="evaluation loss")
+        axes.set_ylim(-0.01, max(0.55, 1.02 * axes.dataLim.y1))
         axes.set_xlim(left=0)
         draw_legend(axes, shown)
 
