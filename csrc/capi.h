@@ -9,6 +9,9 @@
 
 namespace fastweights {
 
+// Another number whenever a structure below, or what its fields may hold, changes; the caller (kernels/native/library.py) names the same.
+constexpr int kInterface = 2;
+
 // b h t · with any distances, counted in elements; the last dimension is contiguous. `data` may be null where a tensor is optional.
 struct Sequence {
     void* data;

@@ -86,6 +86,8 @@ using fastweights::FeatureRows;
 
 extern "C" {
 
+FASTWEIGHTS_EXPORT int fastweights_interface() { return fastweights::kInterface; }
+
 FASTWEIGHTS_EXPORT const char* fastweights_level() { return fastweights::level_in_use().name; }
 
 // Chooses an instruction set by name; 0 if there is none of that name here or this processor lacks it.

@@ -1,12 +1,15 @@
-"""An installation where no compiler works: everything runs, without the kernel, and says why."""
+"""The interface of the sources, and an installation where no compiler works: everything runs, and says why."""
 
 import os
+import re
 import subprocess
 import sys
 import sysconfig
 from pathlib import Path
 
 import pytest
+
+from fastweights.kernels.native import library
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,6 +36,11 @@ except ValueError as error:
 sys.argv[1:] = ["doctor"]
 main()
 """
+
+
+def test_the_package_calls_the_interface_of_its_sources() -> None:
+    (number,) = re.findall(r"kInterface = (\d+);", (ROOT / "csrc/capi.h").read_text(encoding="utf-8"))
+    assert int(number) == library.INTERFACE
 
 
 @pytest.mark.slow

@@ -226,3 +226,10 @@ def test_a_build_without_the_kernel_says_why(monkeypatch: pytest.MonkeyPatch) ->
 def test_other_devices_and_types_are_refused() -> None:
     assert native.cannot_serve(Call(torch.device("cpu"), torch.bfloat16, steps=9)) is None
     assert "CPU only" in str(native.cannot_serve(Call(torch.device("meta"), torch.float32, steps=9)))
+
+
+def test_a_library_with_another_interface_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_library, "INTERFACE", native_library.INTERFACE + 1)
+    library, reason = native_library._open()
+    assert library is None
+    assert reason == "the compiled library belongs to another version of the package: install it again with pip"

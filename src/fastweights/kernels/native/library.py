@@ -17,6 +17,9 @@ INSTRUCTIONS = "FASTWEIGHTS_INSTRUCTIONS"
 
 LEVELS = ("avx512", "avx2", "baseline")
 
+INTERFACE = 2
+"""The number of the C interface that this package calls (`kInterface` in csrc/capi.h)."""
+
 ELEMENT_BYTES = {torch.float32: 4, torch.float64: 8}
 """Number types that the kernels compute with."""
 
@@ -39,8 +42,11 @@ def _open() -> tuple[ctypes.CDLL | None, str | None]:
     try:
         for name in KERNELS:
             library[f"fastweights_{name}"].argtypes = [ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64]
+        fits = library.fastweights_interface() == INTERFACE
     except AttributeError:
-        return None, "the compiled library is older than the package: install it again with pip"
+        fits = False
+    if not fits:
+        return None, "the compiled library belongs to another version of the package: install it again with pip"
     wanted = os.environ.get(INSTRUCTIONS)
     if wanted and not library.fastweights_use_level(wanted.encode()):
         possible = [level for level in LEVELS if library.fastweights_use_level(level.encode())]
