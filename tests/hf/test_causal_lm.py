@@ -173,6 +173,22 @@ def test_loss_is_the_mean_over_counted_labels() -> None:
     assert_close(model(tokens, labels=labels).loss, -log_p[labels[:, 1:] != -100].mean())
 
 
+def test_gradient_checkpointing_changes_no_gradient() -> None:
+    model, tokens = example(CHOICES["delta"])
+    model.train()
+
+    def gradients() -> list[Tensor]:
+        torch.manual_seed(0)
+        return list(torch.autograd.grad(model(tokens, labels=tokens).loss, list(model.parameters())))
+
+    expected = gradients()
+    model.gradient_checkpointing_enable()
+    assert model.is_gradient_checkpointing
+    assert_close(gradients(), expected, rtol=0, atol=0)
+    model.gradient_checkpointing_disable()
+    assert not model.is_gradient_checkpointing
+
+
 def test_memory_does_not_grow() -> None:
     model, tokens = example(CHOICES["delta"], positions=False)
     cache = FastWeightCache(2)

@@ -1,6 +1,8 @@
 """Folders that from_pretrained must refuse: damaged, pickled, or of another model."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -93,3 +95,9 @@ def test_options_of_transformers_still_work(folder: Path) -> None:
 def test_a_size_that_would_be_ignored_is_refused(config: type, name: str) -> None:
     with pytest.raises(ValueError, match=rf"{name}: it has no effect by itself.*possible: {config.__name__}\.of"):
         config(**{name: 3})
+
+
+def test_without_transformers_the_extra_is_named() -> None:
+    program = "import sys; sys.modules['transformers'] = None; import fastweights.hf"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "fastweights.hf needs transformers: pip install 'fastweights[hf]'" in done.stderr

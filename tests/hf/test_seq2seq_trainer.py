@@ -1,11 +1,13 @@
 """Seq2SeqTrainer trains the translator and evaluates it by generating."""
 
+import copy
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from torch.testing import assert_close
 from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
 
 from fastweights.data.translation_tokeniser import END, PAD, JointBytePairs
@@ -49,6 +51,19 @@ def test_it_learns_pairs_by_heart(trainer: Seq2SeqTrainer) -> None:
     found = trainer.predict(trainer.eval_dataset).predictions
     texts = trainer.processing_class.batch_decode(np.where(found == -100, PAD, found), skip_special_tokens=True)
     assert texts == [target for _, target in PAIRS]
+
+
+def test_it_trains_the_same_with_gradient_checkpointing(trainer: Seq2SeqTrainer) -> None:
+    trainer.args.max_steps = 2
+    model, start = trainer.model, copy.deepcopy(trainer.model.state_dict())
+    trainer.train()
+    expected = {name: weight.clone() for name, weight in model.state_dict().items()}
+    model.load_state_dict(start)
+    trainer.optimizer = trainer.lr_scheduler = None
+    trainer.args.gradient_checkpointing = True
+    trainer.train()
+    assert model.is_gradient_checkpointing
+    assert_close(model.state_dict(), expected, rtol=0, atol=0)
 
 
 def test_its_loss_counts_tokens_and_not_parts(trainer: Seq2SeqTrainer) -> None:

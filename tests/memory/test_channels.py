@@ -99,8 +99,19 @@ def test_numbers_on_the_edge_of_what_is_allowed(backend: str, kind: tuple[bool, 
 
     any_of("erase", *((0.0, 0.5, 1.0) if kind[1] else (0.0, 1.0, 1.999, 2.0)))
     any_of("write", 0.0, 0.5, 1.0)
-    any_of("decay", 0.0, 1e-38, 1e-20, 1e-3, 1 - 1e-6, 1.0, 1.0, 1.0, 1.0)
+    any_of("decay", 0.0, 1e-45, 1e-38, 1e-20, 1e-3, 1 - 1e-6, 1.0, 1.0, 1.0, 1.0)
     tensors["keys"][:, :, 20:30] = tensors["keys"][:, :, 20:21]
+    assert_agrees(tensors, backend, dtype)
+
+
+@pytest.mark.parametrize("backend", EVERY)
+@pytest.mark.parametrize("channels", [False, True], ids=["per head", "per channel"])
+@pytest.mark.parametrize("number", [1e-45, -1e-45, -0.5])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32], ids=str)
+def test_decays_that_have_no_logarithm(backend: str, channels: bool, number: float, dtype: torch.dtype) -> None:
+    """The smallest float32, whose reciprocal is none, and negative numbers, for which the equation holds as well."""
+    tensors = draw(7, steps=70, dtype=dtype, channels=channels)
+    tensors["decay"] = torch.where(torch.rand_like(tensors["decay"]) < 1 / 4, number, tensors["decay"])
     assert_agrees(tensors, backend, dtype)
 
 

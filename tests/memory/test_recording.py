@@ -103,6 +103,16 @@ def test_an_error_inside_ends_the_recording(model: SomebodysModel) -> None:
     assert all(mixer.observer is None for mixer in model.mixers)
 
 
+def test_modules_that_happen_to_have_an_observer_keep_it(model: SomebodysModel) -> None:
+    theirs = nn.Linear(6, 6)
+    theirs.observer = "theirs"  # type: ignore[assignment]
+    model.add_module("theirs", theirs)
+    with record(model) as seen:
+        model(torch.randn(3, 5, 6))
+    assert theirs.observer == "theirs"
+    assert "theirs" not in seen
+
+
 def test_what_cannot_be_recorded_is_refused(model: SomebodysModel) -> None:
     with pytest.raises(ValueError, match="Linear has no fast-weight layer to record"), record(nn.Linear(2, 2)):
         pass

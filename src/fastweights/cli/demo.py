@@ -4,7 +4,7 @@ from pathlib import Path
 
 
 def demo(out: Path = Path("fastweights-demo")) -> None:
-    """The paper in a minute: overwrite an association, fill memories, train rules, and read the report.
+    """The paper in one or two minutes: overwrite an association, fill memories, train rules, and read the report.
 
     Args:
         out: folder for the report, its figures and the records; made if missing.

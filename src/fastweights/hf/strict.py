@@ -16,6 +16,7 @@ class StrictModel(PreTrainedModel):
     """A model with states of its own: weights that do not fit and arguments that have no effect are errors."""
 
     _is_stateful = True
+    supports_gradient_checkpointing = True
 
     @classmethod
     @override

@@ -13,7 +13,7 @@ from fastweights.memory.normalise import (
     SumNormalisation,
 )
 from fastweights.memory.packing import boundaries_of, decay_at_boundaries, last_steps
-from fastweights.memory.recording import Observer, Recording, observe, record
+from fastweights.memory.recording import Observed, Recording, observe, record
 from fastweights.memory.run import run_rule
 from fastweights.memory.scan import fast_weight_scan
 from fastweights.memory.sequence_parallel import sequence_parallel_scan
@@ -36,7 +36,7 @@ __all__ = [
     "NoNormalisation",
     "Normalisation",
     "Observation",
-    "Observer",
+    "Observed",
     "Recording",
     "SumNormalisation",
     "WriteInputs",

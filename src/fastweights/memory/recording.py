@@ -1,6 +1,6 @@
 """Recording what the memories of a model do: `with record(model) as seen: model(x)`.
 
-A layer that writes a memory has an attribute `observer`, which is None; `record` puts a `Trace` there for a while, and
+A layer that writes a memory is `Observed`: its `observer` is None; `record` puts a `LayerTrace` there for a while, and
 the layer shows it every sequence that it writes. So recording costs nothing when it is off, and works inside models
 that know nothing of it.
 """
@@ -16,6 +16,12 @@ from fastweights.memory.trace import Observation
 from fastweights.memory.trace_table import TraceTable
 
 Observer = Callable[[Observation], None]
+
+
+class Observed:
+    """A layer that shows its observer, if it has one, every sequence that it writes."""
+
+    observer: Observer | None = None
 
 
 class Recording(Mapping[str, LayerTrace]):
@@ -72,7 +78,7 @@ def record(
 @contextmanager
 def observe(model: nn.Module, observer_of: Callable[[str], Observer]) -> Iterator[None]:
     """Give every fast-weight layer of a model the observer for its name, which is shown every sequence it writes."""
-    layers = {name: module for name, module in model.named_modules() if hasattr(module, "observer")}
+    layers = {name: module for name, module in model.named_modules() if isinstance(module, Observed)}
     if not layers:
         raise ValueError(f"model: {type(model).__name__} has no fast-weight layer to record")
     if busy := [name for name, layer in layers.items() if layer.observer is not None]:

@@ -16,6 +16,7 @@ from fastweights.layers.exact.dropout import Dropout
 from fastweights.layers.word_scores import WordScores
 from fastweights.memory import LayerState
 from fastweights.models.attention import REGISTRIES, AttentionConfig, FastWeightAttentionConfig
+from fastweights.models.checkpointing import CheckpointedModel
 from fastweights.shapes import Inputs, Mask
 
 CODEC = ConfigCodec(REGISTRIES)
@@ -56,7 +57,7 @@ class LanguageModelConfig:
         return CODEC.from_plain(cls, plain)
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(CheckpointedModel):
     """p(x_{i+1} | x_1 … x_i): embedding, positions, blocks, tied adaptive softmax.
 
     The states of the layers go in and come out, so a text can be fed whole, in segments or token by token.
@@ -101,7 +102,7 @@ class LanguageModel(nn.Module):
         x = self.dropout(x)
         after = []
         for number, block in enumerate(self.blocks):
-            x, state = block(x, None if states is None else states[number], mask)
+            x, state = self.through(block, x, None if states is None else states[number], mask)
             after.append(state)
         return self.dropout(self.final_norm(x)), after
 

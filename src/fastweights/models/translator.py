@@ -16,6 +16,7 @@ from fastweights.layers.exact.dropout import Dropout
 from fastweights.layers.tied_embedding import TiedEmbedding
 from fastweights.memory import LayerState
 from fastweights.models.attention import REGISTRIES, AttentionConfig, SoftmaxAttentionConfig
+from fastweights.models.checkpointing import CheckpointedModel
 from fastweights.shapes import Inputs, Mask, SourceMask
 
 CODEC = ConfigCodec(REGISTRIES)
@@ -57,7 +58,7 @@ class TranslatorConfig:
         return CODEC.from_plain(cls, plain)
 
 
-class Translator(nn.Module):
+class Translator(CheckpointedModel):
     """p(y_{i+1} | y_1 … y_i, source): encoder, decoder and softmax share one table of embeddings.
 
     `forward` takes whole sentences. To translate step by step, `encode` a source, `write` it into the memories of the
@@ -85,7 +86,7 @@ class Translator(nn.Module):
         encoded = self.encode(source, source_mask)
         x = self.dropout(self.positions(self.embedding(inputs)))
         for block in self.decoder:
-            x = cast("DecoderBlock", block).attend(x, encoded, source_mask=source_mask)
+            x = self.through(cast("DecoderBlock", block).attend, x, encoded, None, source_mask)
         return self.decoder_norm(x)
 
     def encode(self, source: Tokens, mask: Mask | None = None) -> Inputs:
@@ -96,7 +97,7 @@ class Translator(nn.Module):
         """Run the encoder's layers on embedded tokens; `encode` embeds the tokens first."""
         x = self.dropout(self.positions(embedded, None, mask))
         for block in self.encoder:
-            x = cast("Block", block).attend(x, mask)
+            x = self.through(cast("Block", block).attend, x, mask)
         return self.encoder_norm(x)
 
     def write(
@@ -136,7 +137,7 @@ class Translator(nn.Module):
         x = self.dropout(self.positions(embedded, None if before[0] is None else before[0].steps, mask))
         after = []
         for block, memory, state in zip(self.decoder, memories, before, strict=True):
-            x, state_after = block(x, memory, state, mask)
+            x, state_after = self.through(block, x, memory, state, mask)
             after.append(state_after)
         return self.decoder_norm(x), after
 

@@ -11,18 +11,16 @@ from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 
 from fastweights import fast_weight_scan
-from fastweights.kernels.native import library as native_library
 from fastweights.kernels.native import scan as kernel
 from fastweights.memory import chunked, native, recurrent
+from instruction_sets import TOLERANCES, usable
 from pairwise import pairs_first
 from random_problems import relative_error
 
 if (problem := native.unavailable()) is not None:
     pytest.skip(problem, allow_module_level=True)
 
-LEVELS = [level for level in native_library.LEVELS if native_library.load().fastweights_use_level(level.encode())][::-1]
-native_library.load().fastweights_use_level(LEVELS[-1].encode())
-TOLERANCES = {torch.float64: (1e-12, 1e-12), torch.float32: (2e-6, 1e-5)}
+LEVELS = usable()
 
 # b, h, t, k, v: whole vectors and tails, few and many heads, one chunk, kept states, a tile more.
 SHAPES = [
@@ -39,19 +37,6 @@ SHAPES = [
     (1, 9, 257, 8, 100),
     (1, 8, 300, 64, 64),
 ]
-
-
-@pytest.fixture
-def use() -> Iterator[Callable[[str], None]]:
-    """Switches to an instruction set, and back to the best at the end."""
-    library = native_library.load()
-
-    def switch(level: str) -> None:
-        assert library.fastweights_use_level(level.encode())
-        assert native_library.instructions() == level
-
-    yield switch
-    library.fastweights_use_level(LEVELS[-1].encode())
 
 
 @pytest.fixture

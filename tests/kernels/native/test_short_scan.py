@@ -1,6 +1,6 @@
 """Short sequences that begin with an empty memory: the C++ kernel lets their steps look at each other, without a W."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import product
 
 import pytest
@@ -9,17 +9,15 @@ from operator_inputs import differentiate, draw, leaves
 from torch import Tensor
 
 from fastweights import fast_weight_scan
-from fastweights.kernels.native import library as native_library
 from fastweights.memory import native
+from instruction_sets import TOLERANCES, usable
 from pairwise import pairs_first
 from random_problems import relative_error
 
 if (problem := native.unavailable()) is not None:
     pytest.skip(problem, allow_module_level=True)
 
-LEVELS = [level for level in native_library.LEVELS if native_library.load().fastweights_use_level(level.encode())][::-1]
-native_library.load().fastweights_use_level(LEVELS[-1].encode())
-TOLERANCES = {torch.float64: (1e-12, 1e-12), torch.float32: (2e-6, 1e-5)}
+LEVELS = usable()
 
 # b, h, t, k, v: less than a block of steps, whole blocks, a step more; whole vectors and tails; the last two are scans.
 SHAPES = [
@@ -34,14 +32,6 @@ SHAPES = [
 ]
 KINDS = ["no decay", "decay", "decays of zero", "sum"]
 CASES = pairs_first(list(product(product(LEVELS, TOLERANCES), SHAPES, KINDS)), tuple)
-
-
-@pytest.fixture
-def use() -> Iterator[Callable[[str], None]]:
-    """Switches to an instruction set, and back to the best at the end."""
-    library = native_library.load()
-    yield lambda level: library.fastweights_use_level(level.encode())
-    library.fastweights_use_level(LEVELS[-1].encode())
 
 
 def problem_of(shape: tuple[int, ...], kind: str) -> dict[str, Tensor]:

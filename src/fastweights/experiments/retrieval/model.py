@@ -14,18 +14,13 @@ from torch.nn.functional import linear
 
 from fastweights.experiments.retrieval.reads import FastWeightRead, Pairs, Read, Reads, SoftmaxRead
 from fastweights.feature_maps import RandomFeatureMap
-from fastweights.memory import Observer
+from fastweights.memory import Observed
 from fastweights.shapes import Projection
 from fastweights.update_rules.gates import Gate
 
 
-class RetrievalModel(nn.Module):
-    """v̂ for each queried key of sequences of (key, value) pairs, all given by their index below S.
-
-    An `observer` is shown every sequence that is written (memory/recording.py).
-    """
-
-    observer: Observer | None = None
+class RetrievalModel(Observed, nn.Module):
+    """v̂ for each queried key of sequences of (key, value) pairs, all given by their index below S."""
 
     def __init__(
         self,

@@ -41,11 +41,12 @@ def evaluate(options: EvaluateOptions, display: Display) -> Json:
             display.count(len(translations), len(sources))
     speed = len(sources) / (time.monotonic() - started)
     score = score_translations(translations, references)
+    penalised = f", length penalty {search.length_penalty:g}" if search.beams > 1 else ""
     file = options.run / f"{split}.beam{search.beams}.{task.target}"
     write_lines(file, translations)
     display.say(
         f"{options.run}: {split} BLEU {score.bleu:.2f} (brevity penalty {score.brevity_penalty:.3f}, "
-        f"{score.signature}), chrF {score.chrf:.2f}; beam {search.beams}, length penalty {search.length_penalty:g}; "
+        f"{score.signature}), chrF {score.chrf:.2f}; beam {search.beams}{penalised}; "
         f"{speed:.1f} sentences/s; checkpoint of step {checkpoint.step}; translations in {file}"
     )
     return {

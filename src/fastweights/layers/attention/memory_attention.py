@@ -16,7 +16,7 @@ from fastweights.memory import (
     FastWeightState,
     Normalisation,
     Observation,
-    Observer,
+    Observed,
     SumNormalisation,
     WriteInputs,
     run_rule,
@@ -26,14 +26,11 @@ from fastweights.shapes import Inputs, Mask
 from fastweights.update_rules import DeltaRule, Gate, SumRule, UpdateRule
 
 
-class MemoryAttention(nn.Module):
+class MemoryAttention(Observed, nn.Module):
     """The choices, the feature map, the gates, and writing and reading by heads.
 
-    `attention_normalisation=True` stands for `AttentionNormalisation()`. An `observer` is shown every sequence that is
-    written (memory/recording.py).
+    `attention_normalisation=True` stands for `AttentionNormalisation()`.
     """
-
-    observer: Observer | None = None
 
     def __init__(
         self,
