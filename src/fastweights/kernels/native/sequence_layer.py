@@ -73,7 +73,8 @@ class _Mixing(torch.autograd.Function):
         grad_values.copy_(found[2])
         if shape.strength is not None:
             grad = _scaled(found[3] + found[4], shape.strength)
-            share = torch.ops.aten.sigmoid_backward(grad, logits[0].squeeze(-1).sigmoid())
+            sigmoid = erase if shape.strength == 1.0 else logits[0].squeeze(-1).sigmoid()
+            share = torch.ops.aten.sigmoid_backward(grad, sigmoid)
             grad_logits[0].squeeze(-1).copy_(share)
         return result, found[5] if ctx.needs_input_grad[1] else None, None
 
