@@ -8,7 +8,12 @@ import jaxtyping
 import numpy as np
 import pytest
 import torch
+from beartype.claw import beartype_packages
 from hypothesis import settings
+
+from type_checker import LIKE_MYPY, WITHOUT_SHAPES
+
+beartype_packages([f"fastweights.{name}" for name in WITHOUT_SHAPES], conf=LIKE_MYPY)
 
 # The ordinary run draws the same cases every time; HYPOTHESIS_PROFILE=explore looks for new ones.
 settings.register_profile("same", deadline=None, derandomize=True)

@@ -163,11 +163,17 @@ class ConfigCodec:
         decoded = {
             name: self._decode(known[name], entry, f"{where}.{name}".lstrip(".")) for name, entry in given.items()
         }
+        if absent := [field.name for field in fields(wanted) if field.name not in given and _is_required(field)]:
+            raise ValueError(f"{where or wanted.__name__}: missing {', '.join(absent)}")
         return _construct(lambda: wanted(**decoded), where or wanted.__name__)
 
 
 PLAIN = ConfigCodec()
 """Reads and writes values of which nothing has a name."""
+
+
+def _is_required(field: "Field[Any]") -> bool:
+    return field.init and field.default is MISSING and field.default_factory is MISSING
 
 
 def _default(field: "Field[Any]") -> Any:

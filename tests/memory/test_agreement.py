@@ -122,7 +122,7 @@ def test_few_results_are_too_ill_conditioned_to_be_judged() -> None:
         names = problem.expected().keys()
         counts.update(drawn=len(names), set_aside=len(problem.ill_conditioned(names)))
 
-    for combination in ORDINARY[::12]:
+    for combination in ORDINARY[::24]:
         for_each_case(combination, lambda case, x=combination: count(x, replace(case, dtype=torch.float32)))
-    assert counts["drawn"] > 1000
+    assert counts["drawn"] > 500
     assert counts["set_aside"] <= 0.01 * counts["drawn"], counts

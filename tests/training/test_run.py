@@ -73,7 +73,7 @@ def test_a_carried_run_of_version_0_1_is_read() -> None:
         ({"task": {"name": "chess"}}, "task: unknown name 'chess'; possible: retrieval, translation, language-model"),
         ({"task": {"name": ["retrieval"]}}, r"task: unknown name \['retrieval'\]"),
         ({"task": None}, "task: expected a mapping of fields"),
-        ({"task": {"name": "retrieval"}}, "task: missing .*setting"),
+        ({"task": {"name": "retrieval"}}, "task: missing setting, num_keys, attention$"),
     ],
 )
 def test_what_is_no_run_is_refused(plain: dict[str, Any], message: str) -> None:
