@@ -45,11 +45,12 @@ def main(
     chosen = {m.name: m.expected_seconds for m in PLANS[plan]() if only is None or fnmatch(m.name, only)}
     if not chosen:
         raise SystemExit(f"error: nothing matches {only!r}; there is {', '.join(m.name for m in PLANS[plan]())}")
+    processor = Environment.here().processor
     with Progress(chosen) as progress:
         for name in chosen:
             progress.begin(name)
             start = perf_counter()
-            result = measure(plan, name, launcher) | {"commit": head()}
+            result = measure(plan, name, launcher) | {"commit": head(), "processor": processor}
             record = replace(record, measurements=record.measurements | {name: result})
             record.write(path)
             progress.end(name, perf_counter() - start)

@@ -50,12 +50,18 @@ class SpeedRecord:
 
     @property
     def later(self) -> dict[str, list[str]]:
-        """Measurements that were made again with another commit than the record's, by that commit."""
+        """Measurements that were made again with another commit or processor than the record's, by these."""
         found: dict[str, list[str]] = {}
         for name, value in self.measurements.items():
-            if value.get("commit", self.commit) != self.commit:
-                found.setdefault(value["commit"], []).append(name)
+            commit, processor = value.get("commit", self.commit), self.processor_of(name)
+            other = "" if processor == self.environment.get("processor") else f" on {processor}"
+            if commit != self.commit or other:
+                found.setdefault(f"{commit}{other}", []).append(name)
         return found
+
+    def processor_of(self, name: str) -> object:
+        """What a measurement was made on."""
+        return self.measurements[name].get("processor", self.environment.get("processor"))
 
     @property
     def refusals(self) -> list[str]:
@@ -69,8 +75,12 @@ class SpeedRecord:
     @property
     def disturbed(self) -> list[str]:
         """Measurements whose yardstick was usually a good deal slower than the best: something else was running."""
-        measured = {name: value for name, value in self.measurements.items() if "gemm" in value}
-        best: dict[int, float] = {}
-        for value in measured.values():
-            best[value["threads"]] = max(best.get(value["threads"], 0.0), value["gemm"])
-        return [name for name, value in measured.items() if value["gemm_median"] < UNDISTURBED * best[value["threads"]]]
+        measured = {
+            name: (value, (value["threads"], self.processor_of(name)))
+            for name, value in self.measurements.items()
+            if "gemm" in value
+        }
+        best: dict[object, float] = {}
+        for value, where in measured.values():
+            best[where] = max(best.get(where, 0.0), value["gemm"])
+        return [name for name, (value, where) in measured.items() if value["gemm_median"] < UNDISTURBED * best[where]]

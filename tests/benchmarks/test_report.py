@@ -164,13 +164,26 @@ def test_texts_name_machine_and_commit() -> None:
         assert "commit abc" in text
 
 
-def test_what_was_measured_again_names_its_own_commit() -> None:
+def test_what_was_measured_again_names_its_own_commit_and_processor() -> None:
     record = make_record()
     name, measured = next(iter(record.measurements.items()))
-    measurements = {name: measured | {"commit": "def"}, "as before": measured | {"commit": "abc"}}
+    measurements = {
+        name: measured | {"commit": "def"},
+        "as before": measured | {"commit": "abc", "processor": "Abacus"},
+        "elsewhere": measured | {"commit": "abc", "processor": "Slide rule"},
+    }
     record = replace(record, measurements=measurements)
-    assert record.later == {"def": [name]}
+    assert record.later == {"def": [name], "abc on Slide rule": ["elsewhere"]}
     assert f"Measured with commit def: {name}." in details(record)
+
+
+def test_every_processor_has_a_yardstick_of_its_own() -> None:
+    fast, slow = (
+        {"threads": 2, "gemm": speed, "gemm_median": speed, "processor": processor}
+        for speed, processor in ((100.0, "Abacus"), (50.0, "Slide rule"))
+    )
+    measured = {"operator a": fast, "operator b": slow, "operator c": slow | {"gemm_median": 40.0}}
+    assert SpeedRecord("full", "", "", ENVIRONMENT, measured).disturbed == ["operator c"]
 
 
 def test_the_same_record_gives_the_same_figure(tmp_path: Path) -> None:
