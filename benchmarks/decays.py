@@ -158,6 +158,8 @@ def table(record: SpeedRecord) -> Table:
                 (best(measured["times"], who, what), best(measured["times"], "per head", what))
                 for what in ("forward", "backward", "training")
             ]
-            rows.append((size, who, *(milliseconds(time) for time, _ in cells), *(ratio(*cell) for cell in cells)))
+            rows.append(
+                (size, who, *(milliseconds(time) for time, _ in cells), *(ratio(*cell, digits=2) for cell in cells))
+            )
     columns = ("b, h, t, k, v", "decay", "forward ms", "backward ms", "both ms", "of per head", "backward", "both")
     return Table("Decay and lookups", columns, rows)

@@ -36,9 +36,9 @@ def microseconds(seconds: float | None) -> str:
     return milliseconds(None if seconds is None else 1e3 * seconds)
 
 
-def ratio(slower: float | None, faster: float | None) -> str:
+def ratio(slower: float | None, faster: float | None, digits: int = 1) -> str:
     """How many times as fast."""
-    return NOTHING if slower is None or faster is None else f"{slower / faster:.1f} ×"
+    return NOTHING if slower is None or faster is None else f"{slower / faster:.{digits}f} ×"
 
 
 def share(flop: int, seconds: float | None, peak: float) -> float | None:

@@ -90,7 +90,8 @@ def test_decays_are_compared_with_one_per_head() -> None:
         for name, (x, y) in both.items()
     }
     record = SpeedRecord("full", "", "", ENVIRONMENT, {"decay x": {"case": case, "times": seconds}})
-    assert decays.table(record).rows[1] == ("b1 h2 t3 k4 v5", "per channel", "3", "5", "8", "1.5 ×", "1.2 ×", "1.3 ×")
+    expected = ("b1 h2 t3 k4 v5", "per channel", "3", "5", "8", "1.50 ×", "1.25 ×", "1.33 ×")
+    assert decays.table(record).rows[1] == expected
 
 
 def test_generation_is_compared_with_the_shortest_context() -> None:
