@@ -47,7 +47,7 @@ Every value has to be joined with the variable before it; with 64 variables a co
 alone does not find that out within 500 steps.
 """
 
-TRAINING = {"rebinding": (600, 32), "rebinding-64": (1000, 16), "recall-64": (500, 16)}
+TRAINING = {"rebinding": (600, 32), "rebinding-64": (1000, 16), "recall-64": (1000, 16)}
 """Steps and sequences per step. With too few steps the learning rate is gone before all have arrived."""
 TRACKING = (500, 32)
 """The same for words, of which every step asks."""
