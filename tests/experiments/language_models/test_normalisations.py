@@ -1,4 +1,4 @@
-"""The table of normalisations: every model with the seeds that are asked for, means and spread, and what is not one of its runs."""
+"""The table of normalisations: every model with the seeds asked for, their spread, and what is no run of it."""
 
 import math
 from dataclasses import replace
