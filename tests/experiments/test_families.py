@@ -52,7 +52,7 @@ def test_tasks_are_known_by_the_names_of_the_table() -> None:
         if name in complete:
             assert isinstance(codec().from_plain(plain).task, codec().task_type(name))
             continue
-        with pytest.raises(ValueError, match="task: missing setting, num_keys, attention"):
+        with pytest.raises(ValueError, match=r"^task: missing \w+"):
             codec().from_plain(plain)
     with pytest.raises(ValueError, match=f"unknown name 'other'; possible: {', '.join(EXPERIMENTS)}"):
         codec().from_plain({"task": {"name": "other"}, "training": {"steps": 1, "batch_size": 1}})
