@@ -56,5 +56,5 @@ def test_the_table_shows_means_spread_and_the_price_of_carrying() -> None:
     assert {row for key, row in rows.items() if key != ("ELU+1", "centred L2")} == {("–", "–", "–", "–", "–", "0")}
     usual = {described("linear-delta-l2-nopos", 1111): record(201.0, 184.0)}
     found, wanted, *_ = normalisations.coverage(records | usual)
-    assert (len(found), wanted) == (1, 16)
+    assert (len(found), wanted) == (1 + 3, 16 + 3)
     assert tables_of(normalisations, {})[0].markdown() == "(no runs yet)"

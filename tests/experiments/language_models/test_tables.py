@@ -166,7 +166,12 @@ def test_a_run_of_ones_own_is_not_taken_for_one_of_the_table() -> None:
     run = for_text(PRESETS["cpu-linear-delta"], 33_278, "some text")
     score: dict[str, Any] = {"loss": 5.0, "tokens": 10, "context": ""}
     record = Record({}, {"best_loss": 5.0, "last_loss": 5.0, "steps": 1, "valid": score, "test": score}, {}, {})
-    assert len(table2.coverage({run: record}).found) == 1
+    found, wanted, _ = table2.coverage({run: record})
+    assert len(found) == 1
+    assert table2.coverage({run: record, codec().changed(run, ["training.seed=1"]): record})[:2] == (
+        [record, record],
+        wanted + 1,
+    )
     for change in ("training.steps=7", "model.num_layers=2", "segment_length=128"):
         other = codec().changed(run, [change])
         assert table2.coverage({other: record}).found == []

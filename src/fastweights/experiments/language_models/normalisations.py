@@ -5,7 +5,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from fastweights.experiments.language_models.perplexities import Perplexity, measured, shown
-from fastweights.experiments.language_models.presets import DATASETS, is_unchanged, model_of, size_of, with_usual_seed
+from fastweights.experiments.language_models.presets import (
+    DATASETS,
+    has_other_seed,
+    is_unchanged,
+    model_of,
+    size_of,
+    with_usual_seed,
+)
 from fastweights.experiments.language_models.tables import Table, on_text
 from fastweights.experiments.model_scores import over_seeds
 from fastweights.experiments.options import ReproduceOptions
@@ -57,9 +64,10 @@ def runs(options: ReproduceOptions) -> list[Run]:
 
 
 def coverage(records: Records) -> Coverage:
-    """How many of the models have a record with the seed of the other tables."""
-    found = [record for run, record in records.items() if _is_shown(run) and run == with_usual_seed(run)]
-    return Coverage(found, len(names()))
+    """How many of the models have a record with the seed of the other tables, and what there is of other seeds."""
+    shown_runs = {run: record for run, record in records.items() if _is_shown(run)}
+    others = sum(map(has_other_seed, shown_runs))
+    return Coverage(list(shown_runs.values()), len(names()) + others)
 
 
 def by_seed(records: Records) -> BySeed:

@@ -10,6 +10,7 @@ from fastweights.experiments.language_models.presets import (
     DATASETS,
     PRESETS,
     for_corpus,
+    has_other_seed,
     is_unchanged,
     model_of,
     words_of,
@@ -87,10 +88,12 @@ class PaperTable:
         return options.data or DATASETS[split_preset(self.presets(options.scale)[0], DATASETS)[0]]
 
     def coverage(self, records: Records) -> Coverage:
-        """How many of the models for CPUs have a record."""
+        """How many of the models for CPUs have a record, and what there is of other seeds."""
         presets = self.presets()
         measured = {run.preset: record for run, record in records.items() if is_unchanged(run)}
-        return Coverage([measured[preset] for preset in presets if preset in measured], len(presets))
+        found = [measured[preset] for preset in presets if preset in measured]
+        others = [record for run, record in records.items() if run.preset in presets and has_other_seed(run)]
+        return Coverage([*found, *others], len(presets) + len(others))
 
     def contents(self, records: Records) -> tuple[Table, ...]:
         """Perplexities on each text in a table of its own, for they cannot be compared."""
