@@ -89,5 +89,5 @@ def table(record: SpeedRecord) -> Table:
                     pair(percent(share_of(forward, plain[0])), percent(share_of(backward, plain[1]))),
                 )
             )
-    columns = ("sizes", "layout", "forward / backward ms", "forward of peak", "backward of peak", "of contiguous")
+    columns = ("sizes", "layout", "forward / backward ms", "forward of GEMM", "backward of GEMM", "of contiguous")
     return Table("The operator on what layers hand over (views of b t h ·)", columns, rows)

@@ -81,7 +81,7 @@ def readable(value: float) -> float | None:
 
 
 def operator_row(measured: Json) -> tuple[str, ...]:
-    """Sizes, native times, how much of the peak they are, and the other competitors as multiples."""
+    """Sizes, native times, their speed beside that of a matrix product, and the other competitors as multiples."""
     case, times = Case(**measured["case"]), measured["times"]
     forward, training, backward = (best(times, "native", what) for what in ("forward", "training", "backward"))
     others = [
@@ -105,8 +105,8 @@ COLUMNS = (
     "threads",
     "GEMM GFLOP/s",
     "native ms",
-    "forward of peak",
-    "backward of peak",
+    "forward of GEMM",
+    "backward of GEMM",
     "faster than chunked",
     "than transformers",
     "than SDPA",
