@@ -161,3 +161,14 @@ def test_what_erasing_leaves_of_a_gradient_is_exact_to_the_size_of_what_was_eras
     assert error <= 2e-6, "of a gradient whose parts have about the size of 1"
     for name in set(found) - {"weights"}:
         assert relative_error(found[name], expected[name]) <= 1e-5, name
+
+
+def test_filling_up_a_chunk_spreads_no_nan() -> None:
+    ones, key = torch.ones(1, 1, 1), torch.tensor([[[[1.0, torch.nan]]]])
+    lookup = torch.ones(1, 1, 1, 2)
+    for backend in usable_backends(torch.float32):
+        _, final = fast_weight_scan(
+            lookup, key, torch.ones(1, 1, 1, 1), ones, ones, torch.ones(1, 1, 1, 2), None, lookup, backend=backend
+        )
+        assert final.flatten()[0] == 0, backend
+        assert final.flatten()[1].isnan(), backend

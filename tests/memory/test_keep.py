@@ -1,5 +1,7 @@
 """Weights on the way: `keep` returns them after chosen steps, with gradients, on every backend."""
 
+from typing import Any
+
 import pytest
 import torch
 from operator_inputs import draw, leaves
@@ -63,3 +65,12 @@ def test_without_steps_nothing_can_be_kept() -> None:
 def test_a_step_that_is_not_there_is_refused(keep: list[int]) -> None:
     with pytest.raises(ValueError, match=r"keep: expected steps from 0 to 22, got \["):
         fast_weight_scan(**draw(0, steps=23), keep=keep)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+@pytest.mark.parametrize("keep", [[1.5], 5, "2"], ids=str)
+def test_what_is_no_list_of_steps_is_refused(keep: Any) -> None:
+    with pytest.raises(ValueError, match="keep: expected a list or a tensor of whole numbers, got"):
+        fast_weight_scan(**draw(0, steps=23), keep=keep)
+    with pytest.raises(ValueError, match="keep: expected none, for there are no steps"):
+        fast_weight_scan(**draw(0, steps=0), keep=[0])

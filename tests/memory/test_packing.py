@@ -31,7 +31,7 @@ from fastweights.memory import (
     last_steps,
     run_rule,
 )
-from fastweights.memory.packing import places, steps_after
+from fastweights.memory.packing import places, steps_after, whole_numbers
 from random_problems import relative_error
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -57,6 +57,19 @@ def test_lengths_that_do_not_fit_are_refused(ends: list[int]) -> None:
 def test_a_sequence_without_steps_has_no_last_one() -> None:
     with pytest.raises(ValueError, match="no last one"):
         last_steps([0, 2, 2])
+    for ends in ([5], [], [1, 20]):
+        with pytest.raises(ValueError, match="cu_seqlens: expected cumulative lengths from 0 on"):
+            last_steps(ends)
+
+
+@pytest.mark.parametrize(
+    "given", [None, 5, "abc", [0, 3.7, 5], [[0, 5]], torch.tensor([0.0, 5.0]), torch.tensor([[0, 5]])], ids=str
+)
+def test_only_whole_numbers_are_lengths(given: Any) -> None:
+    with pytest.raises(ValueError, match="cu_seqlens: expected a list or a tensor of whole numbers, got"):
+        whole_numbers(given, "cu_seqlens")
+    assert whole_numbers((0, torch.tensor(2), 5), "cu_seqlens") == [0, 2, 5]
+    assert whole_numbers(torch.tensor([0, 5], dtype=torch.int32), "cu_seqlens") == [0, 5]
 
 
 def test_places_count_real_steps_since_the_sequence_began() -> None:

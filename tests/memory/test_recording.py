@@ -281,6 +281,20 @@ def test_key_statistics() -> None:
     assert seen[""].median_balance().isfinite().all()
 
 
+def test_keys_of_packed_sequences_are_not_paired() -> None:
+    layer, x = FastWeightAttention(8, 2, normalisation=L2Normalisation()), torch.randn(2, 7, 8)
+    boundaries = torch.tensor([[1, 0, 0, 1, 0, 0, 0], [1, 0, 1, 0, 0, 1, 0]]).bool()
+    with record(layer) as packed:
+        _, state = layer(x[:, :4], boundaries=boundaries[:, :4])
+        layer(x[:, 4:], state, boundaries=boundaries[:, 4:])
+    with record(layer) as alone:
+        for row, start, end in ((0, 0, 3), (0, 3, 7), (1, 0, 2), (1, 2, 5), (1, 5, 7)):
+            layer(x[row : row + 1, start:end])
+    found, expected = packed[""].key_statistics, alone[""].key_statistics
+    torch.testing.assert_close(found.crosstalk, expected.crosstalk, rtol=1e-6, atol=1e-6)
+    assert torch.equal(found.dead, expected.dead)
+
+
 def test_a_balance_means_nothing_for_keys_of_either_sign() -> None:
     layer = FastWeightAttention(8, 2, normalisation=CentredL2())
     with record(layer) as seen:

@@ -38,3 +38,10 @@ def test_it_is_the_recurrence_with_its_matrix_spelled_out(steps: int) -> None:
     for x, y in zip(actual, expected, strict=True):
         assert x.shape == y.shape
         assert relative_error(x, y) <= 1e-14
+
+
+def test_without_steps_the_weights_are_a_copy() -> None:
+    weights, none = torch.ones(1, 1, 2, 2), torch.ones(1, 1, 0, 2)
+    _, final = fast_weight_scan(none, none, none, none[..., 0], none[..., 0], weights, backend="recurrent")
+    final.zero_()
+    assert torch.equal(weights, torch.ones(1, 1, 2, 2))

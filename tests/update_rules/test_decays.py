@@ -1,11 +1,14 @@
 """Decay gates: their equations in plain Python, and how they begin."""
 
+import copy
 import math
+from typing import Any
 
 import pytest
 import torch
 from torch.testing import assert_close
 
+from fastweights.layers import GatedNorm, GateThenNorm, ShortConvolution
 from fastweights.update_rules import (
     DecayedSumRule,
     DeltaProductRule,
@@ -17,6 +20,7 @@ from fastweights.update_rules import (
     KimiDeltaRule,
     LightningDecay,
     Mamba2Decay,
+    NormalisedStep,
     RetNetDecay,
     SoftplusDecay,
 )
@@ -127,16 +131,42 @@ def test_a_decay_acts_before_the_first_of_several_writes() -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "message"),
+    ("choice", "changes", "message"),
     [
-        (lambda: DeltaProductRule(0), "num_writes must be at least 1, got 0"),
-        (lambda: KimiDecay(log_bound=0.0), "log_bound: expected a number below 0, or None, got 0.0"),
-        (lambda: LightningDecay(depth=1.5), "depth: expected a number from 0 to 1, got 1.5"),
+        (DeltaProductRule(), {"num_writes": 0}, "num_writes must be a whole number, at least 1, got 0"),
+        (DeltaProductRule(), {"num_writes": 1.5}, "num_writes must be a whole number, at least 1, got 1.5"),
+        (KimiDecay(), {"log_bound": 0.0}, "log_bound: expected a number below 0, or None, got 0.0"),
+        (KimiDecay(), {"rank": 0}, "rank: expected at least 1, 'head' or None, got 0"),
+        (LightningDecay(), {"depth": 1.5}, "depth: expected a number from 0 to 1, got 1.5"),
+        (SoftplusDecay(), {"per": "value"}, "per: expected 'head', or 'key' for each of its components, got 'value'"),
+        (SoftplusDecay(), {"lowest_rate": -1.0}, "rates: expected 0 < lowest ≤ highest, got -1.0 and 16.0"),
+        (Mamba2Decay(), {"per": "key"}, "per: Mamba-2 has one time step for a head, got 'key'"),
+        (Mamba2Decay(), {"shortest": 1.0, "longest": 0.5}, "expected 0 ≤ shortest ≤ longest, got 1.0 and 0.5"),
+        (GatedLinearDecay(), {"temperature": 0.0}, "temperature: expected a number above 0, got 0.0"),
+        (DecayedSumRule(), {"decay": "retnet"}, "decay: expected a gate such as .* got 'retnet'"),
+        (NormalisedStep(), {"epsilon": -1.0}, "epsilon: expected a number from 0 on, got -1.0"),
+        (GatedNorm(), {"activation": "relu"}, "activation: expected 'silu' or 'sigmoid', got 'relu'"),
+        (GatedNorm(), {"rank": 0}, "rank: expected at least 1, 'head' or None, got 0"),
+        (GatedNorm(), {"epsilon": -1.0}, "epsilon: expected a number above 0, got -1.0"),
+        (GateThenNorm(), {"epsilon": 0.0}, "epsilon: expected a number above 0, got 0.0"),
+        (ShortConvolution(), {"width": 2.5}, "width must be a whole number, at least 1, got 2.5"),
     ],
+    ids=lambda x: x if isinstance(x, str) else type(x).__name__,
 )
-def test_what_cannot_be_is_refused(make: object, message: str) -> None:
+def test_what_cannot_be_is_refused(choice: Any, changes: dict[str, Any], message: str) -> None:
+    """Fields are set behind the back of the tests' type checker, which sees most mistakes before the class does."""
+    changed = copy.copy(choice)
+    for name, value in changes.items():
+        object.__setattr__(changed, name, value)
     with pytest.raises(ValueError, match=message):
-        make()  # type: ignore[operator]
+        changed.__post_init__()
+
+
+def test_a_decay_of_gated_linear_attention_is_exact_in_float64() -> None:
+    logits = torch.tensor([-40.0, -20.5, 0.0, 20.5, 40.0], dtype=torch.float64).reshape(1, 1, 5, 1)
+    found = GatedLinearDecay()(logits, bias=torch.zeros(1, 1, dtype=torch.float64)).flatten()
+    expected = [math.exp(-math.log1p(math.exp(-x)) / 16) for x in (-40.0, -20.5, 0.0, 20.5, 40.0)]
+    assert max(abs(x / y - 1) for x, y in zip(found.tolist(), expected, strict=True)) < 1e-15
 
 
 def test_a_number_is_not_taken_for_the_label() -> None:

@@ -69,6 +69,7 @@ def scan(
         return x.reshape(batch * heads, (steps + fill) // chunk, chunk, *x.shape[3:])
 
     reads, state = _Chunks.apply(
+        steps,
         weights.flatten(0, 1).mT,
         *(fold(x) for x in (queries, keys, values, erase, write)),
         None if decay is None else fold(decay, 1.0),
@@ -79,7 +80,7 @@ def scan(
 
 class _Chunks(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, state: Tensor, *inputs: Tensor | None) -> tuple[Tensor, Tensor]:
+    def forward(ctx: Any, steps: int, state: Tensor, *inputs: Tensor | None) -> tuple[Tensor, Tensor]:
         formulas, sequence, first = _formulas(inputs), Chunk(*inputs), state  # type: ignore[arg-type]
         reads, corrections = torch.empty_like(sequence.values), torch.empty_like(sequence.values)
         starts = state.new_empty(state.shape[0], sequence.keys.shape[1], *state.shape[1:])
@@ -87,7 +88,8 @@ class _Chunks(torch.autograd.Function):
             starts[:, c] = state
             reads[:, c], corrections[:, c], state = formulas.forward(_chunk(sequence, c), state)
         if (spoilt := _spoilt(reads, state)) is not None:
-            reads[spoilt], state[spoilt] = _steps(first[spoilt], _rows(sequence, spoilt))
+            reads[spoilt], state[spoilt] = _steps(steps, first[spoilt], _rows(sequence, spoilt))
+        ctx.steps = steps
         ctx.save_for_backward(first, *inputs, corrections, starts)
         return reads, state
 
@@ -95,7 +97,8 @@ class _Chunks(torch.autograd.Function):
     def backward(ctx: Any, d_reads: Tensor, d_state: Tensor) -> tuple[Tensor | None, ...]:
         first, *inputs, corrections, starts = ctx.saved_tensors
         if differentiated_again(d_reads, d_state):
-            return _gradients_of_steps(first, Chunk(*inputs), d_reads, d_state, ctx.needs_input_grad)
+            needed = ctx.needs_input_grad[1:]
+            return None, *_gradients_of_steps(ctx.steps, first, Chunk(*inputs), d_reads, d_state, needed)
         formulas, sequence, given = _formulas(inputs), Chunk(*inputs), d_state
         gradients = Chunk(*(None if x is None else torch.empty_like(x) for x in inputs))  # type: ignore[arg-type]
         for c in reversed(range(starts.shape[1])):
@@ -106,11 +109,12 @@ class _Chunks(torch.autograd.Function):
                 if whole is not None:
                     whole[:, c] = part
         if (spoilt := _spoilt(d_state, *gradients)) is not None:
-            found = _gradients_of_steps(first[spoilt], _rows(sequence, spoilt), d_reads[spoilt], given[spoilt])
+            rows = first[spoilt], _rows(sequence, spoilt)
+            found = _gradients_of_steps(ctx.steps, *rows, d_reads[spoilt], given[spoilt])
             for whole, part in zip((d_state, *gradients), found, strict=True):
                 if whole is not None and part is not None:
                     whole[spoilt] = part
-        return d_state, *gradients
+        return None, d_state, *gradients
 
 
 def _formulas(inputs: Any) -> Any:
@@ -137,18 +141,21 @@ def _spoilt(*results: Tensor | None) -> Tensor | None:
     return torch.stack([~x.isfinite().flatten(1).all(dim=1) for x in given]).any(dim=0)
 
 
-def _steps(state: Tensor, sequence: Chunk) -> tuple[Tensor, Tensor]:
+def _steps(steps: int, state: Tensor, sequence: Chunk) -> tuple[Tensor, Tensor]:
     """The same step by step. Matrix products meet later steps with the factor zero, and zero times NaN is NaN.
 
-    Rows without either keep the results of the products, so that one sequence never changes a bit of another.
+    So it is with the steps that fill the last chunk up: they are left out. Rows without either keep the results of the
+    products, so that one sequence never changes a bit of another.
     """
-    whole = Chunk(*(None if x is None else x.flatten(1, 2)[:, None] for x in sequence))  # type: ignore[arg-type]
+    whole = Chunk(*(None if x is None else x.flatten(1, 2)[:, None, :steps] for x in sequence))  # type: ignore[arg-type]
     reads, weights = recurrent.scan(*whole[:5], state.mT[:, None], whole.decay, whole.lookups)
-    return reads[:, 0].unflatten(1, sequence.keys.shape[1:3]), weights[:, 0].mT
+    chunks, chunk = sequence.keys.shape[1:3]
+    filled = torch.nn.functional.pad(reads[:, 0], (0, 0, 0, chunks * chunk - steps))
+    return filled.unflatten(1, (chunks, chunk)), weights[:, 0].mT
 
 
 def _gradients_of_steps(
-    state: Tensor, sequence: Chunk, d_reads: Tensor, d_state: Tensor, needed: Sequence[bool] | None = None
+    steps: int, state: Tensor, sequence: Chunk, d_reads: Tensor, d_state: Tensor, needed: Sequence[bool] | None = None
 ) -> tuple[Tensor | None, ...]:
     """The gradients of the recurrence step by step; those `needed` can be differentiated again."""
     tensors: list[Tensor | None] = [state, *sequence]
@@ -156,7 +163,7 @@ def _gradients_of_steps(
         tensors = [None if x is None else x.detach().requires_grad_() for x in tensors]
         needed = [x is not None for x in tensors]
     with torch.enable_grad():
-        outputs = _steps(tensors[0], Chunk(*tensors[1:]))  # type: ignore[arg-type]
+        outputs = _steps(steps, tensors[0], Chunk(*tensors[1:]))  # type: ignore[arg-type]
     asked = [x for x, wanted in zip(tensors, needed, strict=True) if x is not None and wanted]
     again = torch.is_grad_enabled()
     found = iter(torch.autograd.grad(outputs, asked, (d_reads, d_state), create_graph=again, materialize_grads=True))

@@ -4,7 +4,8 @@ A decay of exactly zero empties the memory before a step writes, so that packed 
 and backward, on every backend.
 """
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 import torch
@@ -15,7 +16,7 @@ from fastweights.shapes import Keys, Mask, PerKey, PerStep, Places, Steps
 
 def boundaries_of(cu_seqlens: Sequence[int] | Tensor, steps: int) -> Mask:
     """One row that is true at the first step of every sequence, from cumulative lengths 0, l₁, l₁ + l₂, …, `steps`."""
-    ends = [int(end) for end in cu_seqlens]
+    ends = whole_numbers(cu_seqlens, "cu_seqlens")
     if len(ends) < 2 or ends[0] != 0 or ends[-1] != steps or sorted(ends) != ends:
         raise ValueError(f"cu_seqlens: expected cumulative lengths from 0 to {steps}, the number of steps, got {ends}")
     boundaries = torch.zeros(1, steps, dtype=torch.bool)
@@ -25,10 +26,25 @@ def boundaries_of(cu_seqlens: Sequence[int] | Tensor, steps: int) -> Mask:
 
 def last_steps(cu_seqlens: Sequence[int] | Tensor) -> list[int]:
     """The last step of every sequence: what `keep` of the operator takes to return all final weights."""
-    ends = [int(end) for end in cu_seqlens]
+    ends = whole_numbers(cu_seqlens, "cu_seqlens")
+    if len(ends) < 2 or ends[0] != 0:
+        raise ValueError(f"cu_seqlens: expected cumulative lengths from 0 on, got {ends}")
     if any(end <= start for start, end in pairwise(ends)):
         raise ValueError(f"cu_seqlens: a sequence without steps has no last one, got {ends}")
     return [end - 1 for end in ends[1:]]
+
+
+def whole_numbers(given: object, name: str) -> list[int]:
+    """A flat sequence or tensor of whole numbers as a list; anything else is refused, fractions too."""
+    if isinstance(given, Tensor):
+        wrong = given.dim() != 1 or given.is_floating_point() or given.is_complex() or given.dtype == torch.bool
+        values = [given] if wrong else given.tolist()
+    else:
+        values = list(given) if isinstance(given, Iterable) and not isinstance(given, str) else [given]
+        wrong = not isinstance(given, Iterable) or not all(hasattr(value, "__index__") for value in values)
+    if wrong:
+        raise ValueError(f"{name}: expected a list or a tensor of whole numbers, got {given!r}")
+    return [operator.index(value) for value in values]
 
 
 def decay_at_boundaries(boundaries: Mask, keys: Keys, decay: PerStep | PerKey | None = None) -> PerStep | PerKey:

@@ -43,4 +43,5 @@ def scan(
         change = write[:, :, t, None] * values[:, :, t] - erase[:, :, t, None] * retrieved
         weights = weights + torch.einsum("bhv,bhk->bhvk", change, key)
         reads.append(torch.einsum("bhvk,bhk->bhv", weights, queries[:, :, t])[:, :, None])
-    return torch.cat(reads, dim=2), weights
+    # Without a step W would be the caller's own tensor.
+    return torch.cat(reads, dim=2), weights if keys.shape[2] else weights.clone()

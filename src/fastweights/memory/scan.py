@@ -8,6 +8,7 @@ from torch import Tensor
 
 from fastweights.memory.backend import Call
 from fastweights.memory.choose import BACKENDS, EMPTY_START, LOW_PRECISION, SHORTCUTS, choose_backend
+from fastweights.memory.packing import whole_numbers
 from fastweights.shapes import KeptWeights, Keys, PerKey, PerStep, Queries, Values, Weights
 
 
@@ -112,9 +113,10 @@ def _scan_in_segments(
     sequences = {"queries": queries, "keys": keys, "values": values, "erase": erase, "write": write}
     optional = {"decay": decay, "lookups": lookups}
     _check(sequences | optional | {"weights": weights}, keys, values)
-    steps, wanted = keys.shape[2], [int(step) for step in keep]
+    steps, wanted = keys.shape[2], whole_numbers(keep, "keep")
     if any(not 0 <= step < steps for step in wanted):
-        raise ValueError(f"keep: expected steps from 0 to {steps - 1}, got {wanted}")
+        possible = f"steps from 0 to {steps - 1}" if steps else "none, for there are no steps"
+        raise ValueError(f"keep: expected {possible}, got {wanted}")
     reads, kept, start = [], {}, 0
     for end in sorted({step + 1 for step in wanted} | {steps}):
         part = {name: x if x is None else x[:, :, start:end] for name, x in (sequences | optional).items()}

@@ -25,6 +25,10 @@ class DecayedSumRule(LinearRule):
     equations: ClassVar[str] = "-"
     follows_scale: ClassVar[bool] = True
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.decay, Decay):
+            raise ValueError(f"decay: expected a gate such as Mamba2Decay() or RetNetDecay(), got {self.decay!r}")
+
     @property
     @override
     def gates(self) -> tuple[Gate, ...]:

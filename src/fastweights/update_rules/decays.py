@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
+from torch.nn.functional import logsigmoid, softplus
 from typing_extensions import override
 
 from fastweights.update_rules.gates import Gate
@@ -18,6 +18,12 @@ class Decay(Gate):
     """g in [0, 1]: W ← g W, or W ← W diag(g) if it is one number `per` component of the key."""
 
     label: str = "decay"
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.per not in ("head", "key"):
+            raise ValueError(f"per: expected 'head', or 'key' for each of its components, got {self.per!r}")
 
     def split(self, gate: Tensor) -> tuple[Tensor, Tensor | None]:
         """The decay and, where it has a say in that too, the write strength."""
@@ -34,6 +40,12 @@ class SoftplusDecay(Decay):
 
     lowest_rate: float = 0.01
     highest_rate: float = 16.0
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 0 < self.lowest_rate <= self.highest_rate:
+            raise ValueError(f"rates: expected 0 < lowest ≤ highest, got {self.lowest_rate} and {self.highest_rate}")
 
     @override
     def parameters(self, num_heads: int, components: int) -> dict[str, Tensor]:
@@ -62,6 +74,14 @@ class Mamba2Decay(SoftplusDecay):
     lowest_rate: float = 1.0
     shortest: float = 0.0
     longest: float | None = None
+
+    @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.per != "head":
+            raise ValueError(f"per: Mamba-2 has one time step for a head, got {self.per!r}; possible: 'head'")
+        if self.shortest < 0 or (self.longest is not None and self.longest < self.shortest):
+            raise ValueError(f"time steps: expected 0 ≤ shortest ≤ longest, got {self.shortest} and {self.longest}")
 
     @override
     def __call__(self, logits: Tensor, **parameters: Tensor) -> Tensor:
@@ -110,13 +130,19 @@ class GatedLinearDecay(Decay):
     temperature: float = 16.0
 
     @override
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.temperature > 0:
+            raise ValueError(f"temperature: expected a number above 0, got {self.temperature}")
+
+    @override
     def parameters(self, num_heads: int, components: int) -> dict[str, Tensor]:
         return {"bias": torch.zeros(num_heads, components)}
 
     @override
     def __call__(self, logits: Tensor, **parameters: Tensor) -> Tensor:
         logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
-        return torch.exp(-softplus(-(logits + parameters["bias"].unsqueeze(1))) / self.temperature)
+        return torch.exp(logsigmoid(logits + parameters["bias"].unsqueeze(1)) / self.temperature)
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,8 @@ class DeltaProductRule(LinearRule):
     equations: ClassVar[str] = "-"
 
     def __post_init__(self) -> None:
-        if self.num_writes < 1:
-            raise ValueError(f"DeltaProductRule: num_writes must be at least 1, got {self.num_writes}")
+        if not isinstance(self.num_writes, int) or self.num_writes < 1:
+            raise ValueError(f"DeltaProductRule: num_writes must be a whole number, at least 1, got {self.num_writes}")
 
     @property
     @override

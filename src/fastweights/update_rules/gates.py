@@ -35,6 +35,8 @@ class Gate(ABC):
                 f"{type(self).__name__}: the first argument is the label, a text, got {self.label!r}; "
                 "give the others by name"
             )
+        if isinstance(self.rank, int) and self.rank < 1:
+            raise ValueError(f"rank: expected at least 1, 'head' or None, got {self.rank}")
 
     def parameters(self, num_heads: int, components: int) -> dict[str, Tensor]:
         """Initial values of what the gate learns beside W_g, by name; the model's own initialisation leaves them."""

@@ -26,6 +26,10 @@ class NormalisedStep(LinearRule):
 
     equations: ClassVar[str] = "-"
 
+    def __post_init__(self) -> None:
+        if not self.epsilon >= 0:
+            raise ValueError(f"epsilon: expected a number from 0 on, got {self.epsilon}")
+
     @property
     @override
     def gates(self) -> tuple[Gate, ...]:

@@ -106,5 +106,5 @@ def test_gradients_are_those_of_finite_differences() -> None:
 
 
 def test_a_width_of_nothing_is_refused() -> None:
-    with pytest.raises(ValueError, match="width must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="width must be a whole number, at least 1, got 0"):
         ShortConvolution(0)

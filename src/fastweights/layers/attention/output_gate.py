@@ -36,6 +36,13 @@ class GatedNorm(OutputGate):
     bias: bool = False
     epsilon: float = 1e-5
 
+    def __post_init__(self) -> None:
+        if self.activation not in ("silu", "sigmoid"):
+            raise ValueError(f"activation: expected 'silu' or 'sigmoid', got {self.activation!r}")
+        if isinstance(self.rank, int) and self.rank < 1:
+            raise ValueError(f"rank: expected at least 1, 'head' or None, got {self.rank}")
+        _check_epsilon(self.epsilon)
+
     @override
     def build(self, model_dim: int, num_heads: int, value_dim: int) -> nn.Module:
         rank = value_dim if self.rank == "head" else self.rank
@@ -48,9 +55,17 @@ class GateThenNorm(OutputGate):
 
     epsilon: float = 1e-5
 
+    def __post_init__(self) -> None:
+        _check_epsilon(self.epsilon)
+
     @override
     def build(self, model_dim: int, num_heads: int, value_dim: int) -> nn.Module:
         return _GateThenNorm(self, linear(model_dim, num_heads * value_dim), num_heads * value_dim)
+
+
+def _check_epsilon(epsilon: float) -> None:
+    if not epsilon > 0:
+        raise ValueError(f"epsilon: expected a number above 0, got {epsilon}")
 
 
 OUTPUT_GATES: dict[str, type[OutputGate]] = {"norm-then-gate": GatedNorm, "gate-then-norm": GateThenNorm}

@@ -20,8 +20,8 @@ class ShortConvolution:
     bias: bool = False
 
     def __post_init__(self) -> None:
-        if self.width < 1:
-            raise ValueError(f"ShortConvolution: width must be at least 1, got {self.width}")
+        if not isinstance(self.width, int) or self.width < 1:
+            raise ValueError(f"ShortConvolution: width must be a whole number, at least 1, got {self.width}")
 
     def build(self, channels: int) -> "CausalConvolution":
         """The module, with weights of its own."""
