@@ -129,11 +129,7 @@ def drawn_digits(count: int, seed: int, side: int = SIDE) -> Images:
 
 
 def _stroke(
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    begin: NDArray[np.float64],
-    end: NDArray[np.float64],
-    width: float,
+    x: NDArray[np.float64], y: NDArray[np.float64], begin: NDArray[np.float64], end: NDArray[np.float64], width: float
 ) -> NDArray[np.float64]:
     """1 near the line from begin to end, 0 away from it, with a soft edge."""
     along = end - begin

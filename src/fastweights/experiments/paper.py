@@ -121,11 +121,7 @@ OTHER_SECTIONS: tuple[tuple[str, str, tuple[Callable[[Records], Table], ...]], .
         "A review of the paper asked to see what the paper argues; so the memories were looked into.",
         (answers, review),
     ),
-    (
-        "What later work says",
-        "Rules that came after the paper claim to do what the delta rule cannot.",
-        (later_work,),
-    ),
+    ("What later work says", "Rules that came after the paper claim to do what the delta rule cannot.", (later_work,)),
     (
         "Trials, and what became of them",
         "Short trials with one seed came before these experiments. Which of their numbers hold?",

@@ -113,10 +113,4 @@ class Series:
 
     def published(self) -> dict[str, Any]:
         """How the published runs are drawn: the same colour, thin, behind ours."""
-        return {
-            "color": self.colour,
-            "linestyle": self.line,
-            "linewidth": 0.9,
-            "alpha": 0.55,
-            "zorder": 2,
-        }
+        return {"color": self.colour, "linestyle": self.line, "linewidth": 0.9, "alpha": 0.55, "zorder": 2}

@@ -28,18 +28,8 @@ DISAGREEMENTS = (
         "of the means of batches: the keys of a short last batch weigh up to four times more",
         "as published, for comparison; the text's with `--set protocol=text`",
     ),
-    (
-        "loss shown in Figures 2 and 5",
-        "the best",
-        "the last",
-        "the best; both are in the records",
-    ),
-    (
-        "patience",
-        "1000 steps without progress",
-        "11 evaluations, 1100 steps",
-        "as published",
-    ),
+    ("loss shown in Figures 2 and 5", "the best", "the last", "the best; both are in the records"),
+    ("patience", "1000 steps without progress", "11 evaluations, 1100 steps", "as published"),
     (
         "FAVOR+ in evaluation",
         "features drawn once and kept",

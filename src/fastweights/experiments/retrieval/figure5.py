@@ -69,10 +69,7 @@ def overwriting_table(ours: Outcomes, theirs: Outcomes) -> Table:
                 cells = (number(losses[size]) if size in losses else "–" for size in SIZES)
                 rows.append((series.label, kind, *cells))
     return Table(
-        "overwriting",
-        "Best evaluation loss by S.",
-        ("model", "runs", *(str(size) for size in SIZES)),
-        tuple(rows),
+        "overwriting", "Best evaluation loss by S.", ("model", "runs", *(str(size) for size in SIZES)), tuple(rows)
     )
 
 

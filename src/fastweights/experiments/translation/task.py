@@ -35,11 +35,7 @@ class TranslationTask(Task[TranslationBatch]):
     unit, try_next = "token", "translate"
 
     def __init__(
-        self,
-        config: TranslationConfig,
-        training: TrainingConfig,
-        corpus: TranslationCorpus,
-        source: str | None = None,
+        self, config: TranslationConfig, training: TrainingConfig, corpus: TranslationCorpus, source: str | None = None
     ) -> None:
         if (config.model.vocabulary_size, config.pairs) != (len(corpus.tokeniser), corpus.digest):
             raise ValueError("run: it is that of other pairs, languages or another tokeniser")
@@ -153,7 +149,4 @@ class TranslationTask(Task[TranslationBatch]):
     def files(self) -> dict[str, str]:
         source = self.source
         place = str(Path(source).resolve()) if source and Path(source).exists() else source
-        return {
-            "tokeniser.json": self.corpus.tokeniser.to_json(),
-            "source.json": json.dumps({"source": place}) + "\n",
-        }
+        return {"tokeniser.json": self.corpus.tokeniser.to_json(), "source.json": json.dumps({"source": place}) + "\n"}
