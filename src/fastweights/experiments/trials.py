@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fastweights.experiments.growth.positions import positions
 from fastweights.experiments.images.presets import scores as label_scores
-from fastweights.experiments.language_models.normalisations import by_seed
+from fastweights.experiments.language_models.perplexities import perplexities
 from fastweights.experiments.recall.grids import binding_scores
 from fastweights.experiments.records import Records
 
@@ -52,7 +52,12 @@ def rebound(records: Records, model: str) -> Values:
 
 def perplexity(end: str) -> Callable[[Records, str], Values]:
     """Test perplexities of language models with ELU+1 and without positions."""
-    return lambda records, way: [found.test for found in by_seed(records).get(f"linear-{way}-nopos{end}", ())]
+
+    def of(records: Records, way: str) -> Values:
+        found = perplexities(records).get("cpu", f"linear-{way}-nopos{end}")
+        return [one.test for one in found.by_seed.values()] if found else []
+
+    return of
 
 
 def drift(records: Records, way: str) -> Values:

@@ -248,11 +248,6 @@ def with_usual_seed(run: Run) -> Run:
     return replace(run, training=replace(run.training, seed=SIZES["cpu"].training.seed))
 
 
-def has_other_seed(run: Run) -> bool:
-    """True if nothing but the seed differs from the preset."""
-    return not is_unchanged(run) and is_unchanged(with_usual_seed(run))
-
-
 def size_of(run: Run) -> str:
     """cpu, cpu-long, small or medium."""
     return split_preset(run.preset, SIZES)[0]
