@@ -116,19 +116,16 @@ WRITES: dict[str, FastWeightAttentionConfig] = {
 """Ways to write that the paper does not have, for any map."""
 
 
-def _published(rule: UpdateRule, gate: GatedNorm) -> tuple[FastWeightAttentionConfig, FastWeightAttentionConfig]:
+def _published(name: str, rule: UpdateRule, gate: GatedNorm) -> dict[str, FastWeightAttentionConfig]:
     """A successor without its convolution and output gate, and with them; the convolution ends with SiLU itself."""
     plain = FastWeightAttentionConfig(SiLU(), rule, L2Normalisation())
-    return plain, replace(plain, feature_map=Identity(), convolution=ShortConvolution(), output_gate=gate)
+    whole = replace(plain, feature_map=Identity(), convolution=ShortConvolution(), output_gate=gate)
+    return {name: plain, f"{name}-conv": whole}
 
 
-_GATED = _published(GatedDeltaRule(), GatedNorm())
-_KIMI = _published(KimiDeltaRule(), GatedNorm(activation="sigmoid", rank="head"))
 SUCCESSORS: dict[str, FastWeightAttentionConfig] = {
-    "gated-delta": _GATED[0],
-    "gated-delta-conv": _GATED[1],
-    "kimi-delta": _KIMI[0],
-    "kimi-delta-conv": _KIMI[1],
+    **_published("gated-delta", GatedDeltaRule(), GatedNorm()),
+    **_published("kimi-delta", KimiDeltaRule(), GatedNorm(activation="sigmoid", rank="head")),
 }
 
 
