@@ -184,3 +184,10 @@ class TaskConfig(ABC):
     def cost(self, training: TrainingConfig) -> float:
         """About how long a run takes, in no particular unit: sweeps start long runs first."""
         return float(training.steps)
+
+
+class SmallTaskConfig(TaskConfig):
+    """A task whose runs are small: each has one thread, and only its curve is wanted."""
+
+    threads: ClassVar[int | None] = 1
+    keeps_model: ClassVar[bool] = False
