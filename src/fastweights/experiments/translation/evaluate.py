@@ -1,7 +1,6 @@
 """Measuring a trained translator on a test set, as `fastweights evaluate` does: BLEU, chrF and speed."""
 
 import time
-from dataclasses import replace
 
 from fastweights.data.translation import open_translation
 from fastweights.data.translation_files import TEST
@@ -27,11 +26,9 @@ def evaluate(options: EvaluateOptions, display: Display) -> Json:
     model, task, checkpoint = load_translator(options.run, options.checkpoint)
     tokeniser = tokeniser_of(options.run)
     split, sources, references = _sentences(options, task)
-    search = Search(task.beams, task.length_penalty)
-    if options.beam is not None:
-        search = replace(search, beams=options.beam)
-    if options.length_penalty is not None:
-        search = replace(search, length_penalty=options.length_penalty)
+    beams = task.beams if options.beam is None else options.beam
+    penalty = task.length_penalty if options.length_penalty is None else options.length_penalty
+    search = Search(beams, penalty)
     model.to(Processes.device_named(options.device))
     display.shows("sentence", lambda loss: {})
     started, translations = time.monotonic(), []
