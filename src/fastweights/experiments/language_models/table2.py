@@ -54,8 +54,7 @@ def rules_figure(ours: Perplexities, size: str = "cpu") -> Drawing:
         right.set_title("ours (WikiText-2)")
         left.set_yticks(range(len(MAPS)), list(MAPS.values()))
         left.invert_yaxis()
-        handles, labels = left.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
     return Drawing(
         "rules",
