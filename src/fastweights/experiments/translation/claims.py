@@ -68,10 +68,8 @@ def judge_close(models: Corpora) -> Finding:
     for corpus, (performer, standard) in models.with_all("performer-x8", "standard"):
         difference = statistics.fmean(performer.test) - statistics.fmean(standard.test)
         comparison = compare(performer, standard, "test")
-        if abs(difference) <= CLOSE:
-            held.append(True)
-        else:
-            held.append(False if comparison is None or comparison.decided() else None)
+        chance = comparison is not None and not comparison.decided()
+        held.append(True if abs(difference) <= CLOSE else None if chance else False)
         evidence.append(f"{corpus}: {in_words(performer, standard, 'test')}")
     return decide(held, ". ".join(evidence))
 
