@@ -1,12 +1,9 @@
 """The paper's claims about the synthetic experiments, and where its text differs from its code and logs."""
 
-from fastweights.experiments.retrieval import capacity_claims, overwriting_claims
+from fastweights.experiments.retrieval import capacity_claims, overwriting_claims, review
 from fastweights.experiments.retrieval.outcomes import outcomes, published
-from fastweights.experiments.retrieval.review import REVIEW
 
-__all__ = ["CLAIMS", "DISAGREEMENTS", "REVIEW", "ours", "theirs"]
-
-CLAIMS = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS)
+CLAIMS, REVIEW = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS), review.REVIEW
 theirs, ours = published, outcomes
 
 DISAGREEMENTS = (
