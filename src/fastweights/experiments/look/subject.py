@@ -83,11 +83,11 @@ def _of_hugging_face(folder: Path, text: Path | None) -> Subject:
     if kind != FastWeightConfig.model_type:
         raise ValueError(f"{folder}: a model of the type {kind!r} is no language model with fast-weight layers")
     vocabulary = folder / "vocabulary.json"
-    if vocabulary.is_file():
+    if not vocabulary.is_file():
+        tokens, symbol = _encoded_by_tokenizer(folder, text)
+    else:
         known = Vocabulary.from_json(vocabulary.read_text(encoding="utf-8"))
         tokens, symbol = _encoded(text, known), known.symbols.__getitem__
-    else:
-        tokens, symbol = _encoded_by_tokenizer(folder, text)
     model = FastWeightForCausalLM.from_pretrained(folder, local_files_only=True).model.eval()
     if len(tokens) and int(tokens.max()) >= model.config.vocabulary_size:
         raise ValueError(f"{folder}: its tokenizer has symbols that its model does not have")
