@@ -137,10 +137,3 @@ def update_files(report: Report, files: Iterable[Path]) -> None:
     tables = {table.name: table.markdown() for section in report.sections for table in section.tables}
     for path in files:
         write_whole(path, fill_markers(path.read_text(encoding="utf-8"), tables))
-
-
-def save_figures(report: Report, folder: Path) -> None:
-    """Every figure of a report as PNG and SVG."""
-    for section in report.sections:
-        for drawing in section.drawings:
-            drawing.save(folder)
