@@ -19,6 +19,7 @@ from fastweights.experiments.language_models.tables import (
     Series,
     Table,
     draw,
+    legend_of,
 )
 from fastweights.experiments.records import Records
 
@@ -116,8 +117,7 @@ def curves_figure(records: Records) -> Drawing:
         for axes, (size, found) in zip(panels, sizes.items(), strict=True):
             _draw_curves(axes, found)
             axes.set_title(CPU_SIZES[size])
-        handles = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}  # noqa: B905
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
+        figure.legend(*legend_of(panels), loc="outside lower center", ncols=2)
 
     return Drawing(
         "learning-curves",

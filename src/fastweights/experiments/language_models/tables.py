@@ -17,12 +17,12 @@ from fastweights.experiments.language_models.presets import (
 )
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting import BLACK, BLUE, GREEN, GREY, SKY, VERMILION, Drawing, Series, Table, draw
+from fastweights.reporting import BLACK, BLUE, GREEN, GREY, SKY, VERMILION, Drawing, Series, Table, draw, legend_of
 from fastweights.training.run import Run
 
 __all__ = [
     "BLACK", "BLUE", "CPU_SIZES", "GREEN", "GREY", "SKY", "VERMILION",
-    "Drawing", "PaperTable", "Series", "Table", "coverage_over_seeds", "cpu_size", "draw", "on_text",
+    "Drawing", "PaperTable", "Series", "Table", "coverage_over_seeds", "cpu_size", "draw", "legend_of", "on_text",
 ]  # fmt: skip
 
 CPU_SIZES = {"cpu": "WikiText-2", "cpu-long": "Europarl"}
