@@ -16,6 +16,8 @@ from fastweights.runs.display import Display
 from fastweights.training.distributed import Processes
 
 ONLY_FOR_LANGUAGE_MODELS = ("context", "stride", "length", "reach", "batch_size")
+KEPT = ("sentences", "bleu", "brevity_penalty", "signature", "chrf", "chrf_signature")
+"""Of a score, in the folder of the run."""
 
 
 def evaluate(options: EvaluateOptions, display: Display) -> Json:
@@ -49,12 +51,7 @@ def evaluate(options: EvaluateOptions, display: Display) -> Json:
     return {
         "split": split,
         "step": checkpoint.step,
-        "sentences": score.sentences,
-        "bleu": score.bleu,
-        "brevity_penalty": score.brevity_penalty,
-        "signature": score.signature,
-        "chrf": score.chrf,
-        "chrf_signature": score.chrf_signature,
+        **{name: getattr(score, name) for name in KEPT},
         "beams": search.beams,
         "length_penalty": search.length_penalty,
         "sentences_per_second": round(speed, 2),
