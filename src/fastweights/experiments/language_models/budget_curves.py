@@ -96,16 +96,9 @@ def crossings(records: Records) -> Table:
             gains = [_shown_gain(curve) for curve in (first, second)]
             difference = f"{abs(first[end] - second[end]):.3f}"
             rows.append((CPU_SIZES[size], f"{name} – {other}", f"{winner}, by {difference}", since, *gains))
-    columns = (
-        "text",
-        "models",
-        "ahead at the end (validation loss)",
-        "since",
-        "gain in the last fifth, first",
-        "second",
-    )
+    heads = ("text", "models", "ahead at the end (validation loss)", "since", "gain in the last fifth, first", "second")
     caption = "Where learning curves cross for the last time, and how much the models still gain at the end."
-    return Table("budget-crossings", caption, columns, tuple(rows))
+    return Table("budget-crossings", caption, heads, tuple(rows))
 
 
 def curves_figure(records: Records) -> Drawing:
