@@ -26,12 +26,8 @@ _own = threading.local()
 def versions() -> dict[str, str]:
     """What has to be the same on both sides for the same records."""
     # torch's own version says whether it is a build for a CPU or a GPU, which may differ.
-    torch = version("torch").partition("+")[0]
-    return {
-        "fastweights": version("fastweights"),
-        "torch": torch,
-        "python": ".".join(platform.python_version_tuple()[:2]),
-    }
+    torch, python = version("torch").partition("+")[0], ".".join(platform.python_version_tuple()[:2])
+    return {"fastweights": version("fastweights"), "torch": torch, "python": python}
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:
