@@ -98,10 +98,6 @@ class MarkedStepsTask(Task[Batch]):
         return ("loss", *self.prepared_tests)
 
     @override
-    def units(self, step: int) -> int:
-        return self.training.batch_size
-
-    @override
     def shown_validation(self, loss: float) -> dict[str, float]:
         return {"accuracy": 1.0 - loss}
 

@@ -50,6 +50,7 @@ class Evaluation(NamedTuple):
 class Task(ABC, Generic[Batch]):
     """What is learned. Every method that takes a step counts steps from 0, unless it says otherwise."""
 
+    training: TrainingConfig
     unit: str = "sequence"
     """The unit of speed."""
     try_next: str = ""
@@ -95,9 +96,9 @@ class Task(ABC, Generic[Batch]):
         """A description of the step for messages."""
         return f"step {step + 1}"
 
-    @abstractmethod
     def units(self, step: int) -> int:
-        """How many units a step processes, over all shares."""
+        """How many units a step processes, over all shares: the rows of its batch, unless a task counts otherwise."""
+        return self.training.batch_size
 
     def shown(self, loss: float) -> dict[str, float]:
         """Other forms of a loss that people read, by name."""
@@ -133,10 +134,6 @@ class Measurement(Task[None]):
 
     @override
     def evaluate(self, model: nn.Module, step: int, interrupted: Interrupted) -> Evaluation | None:
-        raise NotImplementedError
-
-    @override
-    def units(self, step: int) -> int:
         raise NotImplementedError
 
 

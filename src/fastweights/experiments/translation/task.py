@@ -100,10 +100,6 @@ class TranslationTask(Task[TranslationBatch]):
         return "valid_loss", "valid_bleu"
 
     @override
-    def units(self, step: int) -> int:
-        return self.training.batch_size
-
-    @override
     def shown(self, loss: float) -> dict[str, float]:
         return {"perplexity": perplexity_of(loss)}
 
