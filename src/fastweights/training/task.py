@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fastweights.files import Json
 from fastweights.runs.display import Display
 from fastweights.training.carried_state import States
 from fastweights.training.config import TrainingConfig
 
 Batch = TypeVar("Batch")
-Json = dict[str, Any]
 Interrupted = Callable[[], bool]
 """Returns True once the run should stop."""
 
