@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fastweights.experiments.language_models.perplexities import Perplexity, perplexities
+from fastweights.experiments.language_models.perplexities import Perplexity, cells_of, perplexities
 from fastweights.experiments.language_models.presets import DATASETS
 from fastweights.experiments.language_models.tables import Table, coverage_over_seeds, on_text
 from fastweights.experiments.options import ReproduceOptions
@@ -61,8 +61,7 @@ def contents(records: Records) -> tuple[Table, ...]:
     for feature_map, map_name in SHOWN_MAPS.items():
         for way, way_name in WAYS.items():
             forms = [ours.get("cpu", f"{map_name}-{way_name}-nopos{end}") for end in CARRIED]
-            cells = [cell for form in forms for cell in (("–", "–") if form is None else form.cells())]
-            rows.append((feature_map, way, *cells, *_gain_and_seeds(*forms)))
+            rows.append((feature_map, way, *cells_of(forms), *_gain_and_seeds(*forms)))
     columns = ("map", "normalisation", "valid, truncated", "test, truncated", "valid, carried", "test, carried")
     caption = "Perplexity per word of WikiText-2, delta rule without positions."
     more = ("carried against truncated, test", "seeds")

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 
 from fastweights.data.text.corpus import PUBLIC, open_corpus
 from fastweights.experiments import split_preset
-from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, perplexities
+from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, cells_of, perplexities
 from fastweights.experiments.language_models.presets import (
     DATASETS,
     PRESETS,
@@ -135,13 +135,9 @@ class PaperTable:
         ]
         rows = []
         for labels, model in self.models.items():
-            cells: list[str] = list(labels)
             forms = [model, self.truncated.get(model, "")][: 2 if self.truncated else 1]
-            for _, source, size in columns:
-                for form in forms:
-                    found = source.get(size, form)
-                    cells += ("–", "–") if found is None else found.cells()
-            rows.append(tuple(cells))
+            found = (source.get(size, form) for _, source, size in columns for form in forms)
+            rows.append((*labels, *cells_of(found)))
         shown = any(self._has(needed, size) for _, _, size in columns)
         caption = f"Perplexity per word on {text}, `<eos>` included."
         return Table(name, caption, (*self.columns, *heads), tuple(rows) if shown else ())
