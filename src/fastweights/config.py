@@ -29,20 +29,15 @@ class ConfigCodec:
 
     def to_plain(self, value: Any) -> Any:
         """Plain data (dict, list, str, int, float, bool, None) that `from_plain` reads back."""
-        if is_dataclass(value) and not isinstance(value, type):
-            plain = {f.name: self.to_plain(getattr(value, f.name)) for f in fields(value)}
-            name = self._name(type(value))
-            return plain if name is None else {"name": name, **plain}
-        if isinstance(value, tuple | list):
-            return [self.to_plain(item) for item in value]
-        return value
+        return self._plain(value, lambda field, found: True)
 
     def digest(self, value: Any) -> str:
         """12 hexadecimal digits of SHA-256 over what differs from the defaults.
 
         A field that is added with a default leaves every digest as it was.
         """
-        canonical = json.dumps(self._changed(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+        plain = self._plain(value, lambda field, found: field.compare and found != _default(field))
+        canonical = json.dumps(plain, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(canonical.encode()).hexdigest()[:12]
 
     def from_plain(self, wanted: type[Value], plain: Any, where: str = "") -> Value:
@@ -62,26 +57,19 @@ class ConfigCodec:
             value = self.override(value, path, text)
         return value
 
-    def _changed(self, value: Any) -> Any:
-        """Plain data with the name of the value and those of its fields that differ from their defaults."""
+    def _plain(self, value: Any, wanted: "Callable[[Field[Any], Any], bool]") -> Any:
+        """Plain data with the name of the value and those of its fields that are wanted."""
         if is_dataclass(value) and not isinstance(value, type):
             name = self._name(type(value))
-            given = {
-                field.name: self._changed(found)
-                for field in fields(value)
-                if field.compare and (found := getattr(value, field.name)) != _default(field)
-            }
+            found = {field: getattr(value, field.name) for field in fields(value)}
+            given = {field.name: self._plain(x, wanted) for field, x in found.items() if wanted(field, x)}
             return given if name is None else {"name": name, **given}
         if isinstance(value, tuple | list):
-            return [self._changed(item) for item in value]
+            return [self._plain(item, wanted) for item in value]
         return value
 
     def _name(self, cls: type) -> str | None:
-        for registry in self.registries.values():
-            for name, entry in registry.items():
-                if entry is cls:
-                    return name
-        return None
+        return next((name for table in self.registries.values() for name, kind in table.items() if kind is cls), None)
 
     def _override(self, value: Any, path: list[str], plain: Any, where: str) -> Any:
         here = f"{where}.{path[0]}".lstrip(".")

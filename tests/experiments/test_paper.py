@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fastweights.experiments.families import codec
-from fastweights.experiments.paper import commands_table, origins, other_runs, paper_report, save_figures, update_files
+from fastweights.experiments.paper import commands_table, origins, other_runs, paper_report, update_files
 from fastweights.experiments.records import load
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.presets import preset
@@ -26,7 +26,7 @@ def test_the_whole_report_is_the_same_every_time(tmp_path: Path) -> None:
         report = paper_report(records)
         document.write_text("<!-- capacity --><!-- end capacity --> <!-- claims --><!-- end claims -->")
         update_files(report, [document])
-        save_figures(report, tmp_path / "figures")
+        report.save_figures(tmp_path / "figures")
         figures = {path.name: path.read_bytes() for path in sorted((tmp_path / "figures").iterdir())}
         written.append((report.html(), document.read_text(), figures))
     assert written[0] == written[1]

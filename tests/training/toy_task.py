@@ -8,9 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from fastweights.config import ConfigCodec
+from fastweights.files import Json
 from fastweights.training.config import TrainingConfig
 from fastweights.training.run import RunCodec
-from fastweights.training.task import Evaluation, Interrupted, Json, Share, Task, TaskConfig
+from fastweights.training.task import Evaluation, Interrupted, Share, Task, TaskConfig
 
 
 @dataclass(frozen=True)

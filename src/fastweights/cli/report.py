@@ -20,7 +20,7 @@ def report(
         update: Markdown files whose marked tables are filled in.
         figures: another folder that gets the figures.
     """
-    from fastweights.experiments.paper import paper_report, save_figures, update_files
+    from fastweights.experiments.paper import paper_report, update_files
     from fastweights.experiments.records import load
 
     results = results_folder(results)
@@ -40,4 +40,4 @@ def report(
     print(f"The report is {made.save(out)}")
     update_files(made, update)
     if figures is not None:
-        save_figures(made, figures)
+        made.save_figures(figures)

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from tyro.conf import UseAppendAction, arg
 
 from fastweights.cli.results import results_folder, set_threads
-from fastweights.experiments.options import (
-    DataOptions,
-    Device,
-    OptionalInt,
-    OptionalPath,
-    OptionalText,
-    optional,
-)
+from fastweights.experiments.options import DataOptions, Device, OptionalInt, OptionalPath, OptionalText, optional
 
 if TYPE_CHECKING:
     from collections.abc import Callable

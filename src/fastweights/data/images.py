@@ -54,10 +54,7 @@ def open_images(source: str) -> ImageSet:
         raise ValueError(f"{folder}: no such folder; expected one with the four IDX files of MNIST, or {DRAWN!r}")
     splits, digests = {}, []
     for split, prefix in SPLITS.items():
-        pixels_file, labels_file = (
-            _file(folder, f"{prefix}-images-idx3-ubyte"),
-            _file(folder, f"{prefix}-labels-idx1-ubyte"),
-        )
+        pixels_file, labels_file = (_file(folder, f"{prefix}-{kind}-ubyte") for kind in ("images-idx3", "labels-idx1"))
         pixels, labels = read_idx(pixels_file, 3), read_idx(labels_file, 1)
         if len(pixels) != len(labels):
             raise ValueError(f"{labels_file}: {len(labels)} labels for the {len(pixels)} images of {pixels_file.name}")
@@ -129,11 +126,7 @@ def drawn_digits(count: int, seed: int, side: int = SIDE) -> Images:
 
 
 def _stroke(
-    x: NDArray[np.float64],
-    y: NDArray[np.float64],
-    begin: NDArray[np.float64],
-    end: NDArray[np.float64],
-    width: float,
+    x: NDArray[np.float64], y: NDArray[np.float64], begin: NDArray[np.float64], end: NDArray[np.float64], width: float
 ) -> NDArray[np.float64]:
     """1 near the line from begin to end, 0 away from it, with a soft edge."""
     along = end - begin

@@ -1,5 +1,6 @@
 """Loading what a run has trained. Nothing heavy is imported before it is asked for."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,6 +33,12 @@ def read_run(path: Path) -> "Run":
         return codec().from_plain(config)
     except ValueError as error:
         raise ValueError(f"{path / 'config.json'}: corrupted, {error}") from error
+
+
+def source_file(source: str | None) -> dict[str, str]:
+    """The file in the folder of a run that says where its data is, by its name; `source_of` reads it."""
+    place = str(Path(source).resolve()) if source and Path(source).exists() else source
+    return {"source.json": json.dumps({"source": place}) + "\n"}
 
 
 def source_of(path: Path) -> str:

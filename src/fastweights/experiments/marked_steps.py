@@ -98,10 +98,6 @@ class MarkedStepsTask(Task[Batch]):
         return ("loss", *self.prepared_tests)
 
     @override
-    def units(self, step: int) -> int:
-        return self.training.batch_size
-
-    @override
     def shown_validation(self, loss: float) -> dict[str, float]:
         return {"accuracy": 1.0 - loss}
 
@@ -112,7 +108,7 @@ class MarkedStepsTask(Task[Batch]):
         Models that answer every question go on learning to answer those of longer sequences.
         """
         finite = [line for line in evaluations if line.get("loss") is not None]
-        best = min(reversed(finite), key=_loss, default={})
+        best = min(reversed(finite), key=lambda line: float(line["loss"]), default={})
         found: dict[str, dict[str, float]] = {name: {} for name in self.prepared_tests}
         for name, value in best.items():
             test, _, group = name.partition(":")
@@ -149,7 +145,3 @@ def accuracies(model: nn.Module, sequences: MarkedSteps) -> dict[str, float]:
     if len(present) > 1:
         found |= {str(number): float(is_right[group == number].mean()) for number in present}
     return found
-
-
-def _loss(line: Json) -> float:
-    return float(line["loss"])

@@ -121,11 +121,7 @@ OTHER_SECTIONS: tuple[tuple[str, str, tuple[Callable[[Records], Table], ...]], .
         "A review of the paper asked to see what the paper argues; so the memories were looked into.",
         (answers, review),
     ),
-    (
-        "What later work says",
-        "Rules that came after the paper claim to do what the delta rule cannot.",
-        (later_work,),
-    ),
+    ("What later work says", "Rules that came after the paper claim to do what the delta rule cannot.", (later_work,)),
     (
         "Trials, and what became of them",
         "Short trials with one seed came before these experiments. Which of their numbers hold?",
@@ -141,10 +137,3 @@ def update_files(report: Report, files: Iterable[Path]) -> None:
     tables = {table.name: table.markdown() for section in report.sections for table in section.tables}
     for path in files:
         write_whole(path, fill_markers(path.read_text(encoding="utf-8"), tables))
-
-
-def save_figures(report: Report, folder: Path) -> None:
-    """Every figure of a report as PNG and SVG."""
-    for section in report.sections:
-        for drawing in section.drawings:
-            drawing.save(folder)

@@ -15,30 +15,13 @@ from fastweights.reporting.style import (
     Drawing,
     Series,
     draw,
+    legend_of,
 )
 from fastweights.reporting.terminal import print_entries, print_table
 from fastweights.reporting.traces import draw_traces, layer_label
 
 __all__ = [
-    "BLACK",
-    "BLUE",
-    "GREEN",
-    "GREY",
-    "ORANGE",
-    "PURPLE",
-    "SKY",
-    "VERMILION",
-    "YELLOW",
-    "Drawing",
-    "LookPage",
-    "Report",
-    "Section",
-    "Series",
-    "Table",
-    "draw",
-    "draw_traces",
-    "fill_markers",
-    "layer_label",
-    "print_entries",
-    "print_table",
-]
+    "BLACK", "BLUE", "GREEN", "GREY", "ORANGE", "PURPLE", "SKY", "VERMILION", "YELLOW",
+    "Drawing", "LookPage", "Report", "Section", "Series", "Table", "draw", "draw_traces", "fill_markers",
+    "layer_label", "legend_of", "print_entries", "print_table",
+]  # fmt: skip

@@ -63,10 +63,14 @@ class Report:
         """Write report.html, and every figure as PNG and SVG beside it."""
         path = folder / "report.html"
         write_whole(path, self.html())
+        self.save_figures(folder / "figures")
+        return path
+
+    def save_figures(self, folder: Path) -> None:
+        """Write every figure as PNG and SVG."""
         for section in self.sections:
             for drawing in section.drawings:
-                drawing.save(folder / "figures")
-        return path
+                drawing.save(folder)
 
 
 def render(template: str, **values: Any) -> str:

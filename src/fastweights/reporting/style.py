@@ -2,13 +2,15 @@
 
 import base64
 import io
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import matplotlib.artist
+    import matplotlib.axes
     import matplotlib.figure
 
 BLACK, GREY = "#000000", "#7a7a7a"
@@ -90,6 +92,12 @@ def draw(width: float, height: float, fill: "Callable[[matplotlib.figure.Figure]
     return figure
 
 
+def legend_of(panels: "Iterable[matplotlib.axes.Axes]") -> "tuple[list[matplotlib.artist.Artist], list[str]]":
+    """The lines of several panels with their names, each name once: what a legend for all of them takes."""
+    found = {label: line for axes in panels for line, label in zip(*axes.get_legend_handles_labels(), strict=True)}
+    return list(found.values()), list(found)
+
+
 @dataclass(frozen=True)
 class Series:
     """Label, colour, marker and line of one model under one rule."""
@@ -113,10 +121,4 @@ class Series:
 
     def published(self) -> dict[str, Any]:
         """How the published runs are drawn: the same colour, thin, behind ours."""
-        return {
-            "color": self.colour,
-            "linestyle": self.line,
-            "linewidth": 0.9,
-            "alpha": 0.55,
-            "zorder": 2,
-        }
+        return {"color": self.colour, "linestyle": self.line, "linewidth": 0.9, "alpha": 0.55, "zorder": 2}

@@ -8,15 +8,19 @@ Schedule = Callable[[int], float]
 
 
 @dataclass(frozen=True)
-class WarmupCosine:
-    """η_s = η s / S_w  for s ≤ S_w,  then  η_s = η (1 + cos(π s / S)) / 2,  for updates s = 1 … S (App. E).
-
-    The cosine runs over all S updates, so that it is a hair below η where the warm-up ends.
-    """
+class _AfterWarmup:
+    """η, the S_w updates of the warm-up, and S, the number of all."""
 
     peak: float
     warmup_steps: int
     total_steps: int
+
+
+class WarmupCosine(_AfterWarmup):
+    """η_s = η s / S_w  for s ≤ S_w,  then  η_s = η (1 + cos(π s / S)) / 2,  for updates s = 1 … S (App. E).
+
+    The cosine runs over all S updates, so that it is a hair below η where the warm-up ends.
+    """
 
     def __call__(self, update: int) -> float:
         if update <= self.warmup_steps:
@@ -24,25 +28,15 @@ class WarmupCosine:
         return self.peak * (1 + math.cos(math.pi * min(update / self.total_steps, 1))) / 2
 
 
-@dataclass(frozen=True)
-class Constant:
+class Constant(_AfterWarmup):
     """η_s = η s / S_w  for s ≤ S_w,  then  η."""
-
-    peak: float
-    warmup_steps: int
-    total_steps: int
 
     def __call__(self, update: int) -> float:
         return self.peak * update / self.warmup_steps if update <= self.warmup_steps else self.peak
 
 
-@dataclass(frozen=True)
-class InverseSquareRoot:
+class InverseSquareRoot(_AfterWarmup):
     """η_s = η min(s / S_w, √(S_w / s)): rises linearly, then falls with the root of the update (Sec. 6.2)."""
-
-    peak: float
-    warmup_steps: int
-    total_steps: int
 
     def __call__(self, update: int) -> float:
         warmup = max(self.warmup_steps, 1)

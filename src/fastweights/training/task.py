@@ -14,12 +14,12 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from fastweights.files import Json
 from fastweights.runs.display import Display
 from fastweights.training.carried_state import States
 from fastweights.training.config import TrainingConfig
 
 Batch = TypeVar("Batch")
-Json = dict[str, Any]
 Interrupted = Callable[[], bool]
 """Returns True once the run should stop."""
 
@@ -50,6 +50,7 @@ class Evaluation(NamedTuple):
 class Task(ABC, Generic[Batch]):
     """What is learned. Every method that takes a step counts steps from 0, unless it says otherwise."""
 
+    training: TrainingConfig
     unit: str = "sequence"
     """The unit of speed."""
     try_next: str = ""
@@ -95,9 +96,9 @@ class Task(ABC, Generic[Batch]):
         """A description of the step for messages."""
         return f"step {step + 1}"
 
-    @abstractmethod
     def units(self, step: int) -> int:
-        """How many units a step processes, over all shares."""
+        """How many units a step processes, over all shares: the rows of its batch, unless a task counts otherwise."""
+        return self.training.batch_size
 
     def shown(self, loss: float) -> dict[str, float]:
         """Other forms of a loss that people read, by name."""
@@ -133,10 +134,6 @@ class Measurement(Task[None]):
 
     @override
     def evaluate(self, model: nn.Module, step: int, interrupted: Interrupted) -> Evaluation | None:
-        raise NotImplementedError
-
-    @override
-    def units(self, step: int) -> int:
         raise NotImplementedError
 
 
@@ -184,3 +181,10 @@ class TaskConfig(ABC):
     def cost(self, training: TrainingConfig) -> float:
         """About how long a run takes, in no particular unit: sweeps start long runs first."""
         return float(training.steps)
+
+
+class SmallTaskConfig(TaskConfig):
+    """A task whose runs are small: each has one thread, and only its curve is wanted."""
+
+    threads: ClassVar[int | None] = 1
+    keeps_model: ClassVar[bool] = False

@@ -10,6 +10,7 @@ import pytest
 
 from fastweights.runs.sweep import cluster_task
 from fastweights.runs.sweep.cluster_task import differences, run_apart, versions
+from fastweights.runs.sweep.local import close
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +19,7 @@ def _workers_find_odd_jobs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     process = getattr(cluster_task._own, "process", None)
     if process is not None:
-        cluster_task._close(process)
+        close(process)
         del cluster_task._own.process
 
 

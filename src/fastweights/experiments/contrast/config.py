@@ -1,7 +1,7 @@
 """A memory that is trained to overwrite, and then looked into, as a value."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
@@ -10,11 +10,11 @@ from fastweights.experiments.retrieval.config import RetrievalConfig
 from fastweights.experiments.retrieval.reads import FastWeightRead, Read
 from fastweights.files import Json
 from fastweights.training.config import TrainingConfig
-from fastweights.training.task import Task, TaskConfig
+from fastweights.training.task import SmallTaskConfig, Task
 
 
 @dataclass(frozen=True)
-class ContrastConfig(TaskConfig):
+class ContrastConfig(SmallTaskConfig):
     """The overwriting task (setting 2 of Sec. 6.1) for S keys; the trained memory's writes are traced."""
 
     attention: Read
@@ -22,9 +22,6 @@ class ContrastConfig(TaskConfig):
     key_dim: int = 64
     longest: int = 1280
     """Pairs of the longest sequence that the trained memory is given."""
-
-    threads: ClassVar[int | None] = 1
-    keeps_model: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if self.longest < 2 * self.num_keys:

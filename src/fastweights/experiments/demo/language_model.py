@@ -120,33 +120,12 @@ def tiny_run(corpus: Corpus) -> Run:
 
 def section(written: Written) -> Section:
     """The section of the report."""
-    return Section(
-        "A language model whose memory does not grow",
-        (
-            "A Transformer with two layers of such memories read the help texts that come with Python, word by word, "
-            "and then wrote on by itself. Its memory goes on from each segment to the next and never grows.",
-        ),
-        tables=(
-            Table(
-                "language-model",
-                "Trained by the demo.",
-                (
-                    "parameters",
-                    "numbers in its memory",
-                    "best perplexity per word, unseen text",
-                    "seconds of training",
-                    "wrote",
-                ),
-                (
-                    (
-                        f"{written.parameters:,}",
-                        f"{written.memory:,}",
-                        shown(written.perplexity),
-                        f"{written.seconds:.0f}",
-                        written.text,
-                    ),
-                ),
-                wide=True,
-            ),
-        ),
+    text = (
+        "A Transformer with two layers of such memories read the help texts that come with Python, word by word, "
+        "and then wrote on by itself. Its memory goes on from each segment to the next and never grows."
     )
+    heads = ("parameters", "numbers in its memory", "best perplexity per word, unseen text", "seconds of training")
+    cells = (f"{written.parameters:,}", f"{written.memory:,}", shown(written.perplexity), f"{written.seconds:.0f}")
+    rows = ((*cells, written.text),)
+    table = Table("language-model", "Trained by the demo.", (*heads, "wrote"), rows, wide=True)
+    return Section("A language model whose memory does not grow", (text,), tables=(table,))

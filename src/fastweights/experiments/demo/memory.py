@@ -28,14 +28,7 @@ PICTURES = {
 }
 """Values: 7 × 7 pixels, 1 where there is ink."""
 
-WRITTEN = {
-    "red": "heart",
-    "yellow": "sun",
-    "green": "tree",
-    "blue": "drop",
-    "white": "moon",
-    "brown": "house",
-}
+WRITTEN = {"red": "heart", "yellow": "sun", "green": "tree", "blue": "drop", "white": "moon", "brown": "house"}
 CHANGED, REPLACEMENT = "blue", "fish"
 SHOWN_RULES: dict[str, UpdateRule] = {"sum rule": SumRule(), "delta rule": DeltaRule()}
 KEY_DIM = 32
@@ -107,8 +100,7 @@ def recall(rule: UpdateRule, keys: Keys) -> Recall:
     changed = list(WRITTEN).index(CHANGED)
     after = write(rule, keys[:, :, changed : changed + 1], picture(REPLACEMENT)[None, None, None], before)
     return Recall(
-        weights=(before.weights, after.weights),
-        reads=(rule.read(before.weights, keys), rule.read(after.weights, keys)),
+        weights=(before.weights, after.weights), reads=(rule.read(before.weights, keys), rule.read(after.weights, keys))
     )
 
 

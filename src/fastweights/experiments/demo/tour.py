@@ -28,12 +28,7 @@ MAX_STEPS = 1000
 LEARNING_RATE, PATIENCE = 3e-3, 4
 """For capacity: three times the paper's, and a third of it, to get there sooner."""
 
-CHECKED = {
-    "capacity is bounded by d_dot",
-    "the delta rule is best",
-    "the sum rule fails",
-    "one stopping loss for all",
-}
+CHECKED = {"capacity is bounded by d_dot", "the delta rule is best", "the sum rule fails", "one stopping loss for all"}
 """Claims that the demo's runs can decide."""
 
 

@@ -1,7 +1,7 @@
 """A stream of writes as a value: everything that decides what becomes of the memory."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 from typing_extensions import override
 
@@ -11,14 +11,14 @@ from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.files import Json
 from fastweights.memory import AttentionNormalisation, Normalisation, SumNormalisation
 from fastweights.training.config import TrainingConfig
-from fastweights.training.task import Task, TaskConfig
+from fastweights.training.task import SmallTaskConfig, Task
 from fastweights.update_rules import DeltaRule, UpdateRule
 
 Precision = Literal["float32", "bfloat16"]
 
 
 @dataclass(frozen=True)
-class GrowthConfig(TaskConfig):
+class GrowthConfig(SmallTaskConfig):
     """Write `length` random values under `num_keys` random keys that recur, with a fixed write strength.
 
     A `state` of bfloat16 is rounded after every step, as a decoder that keeps it so does.
@@ -35,9 +35,6 @@ class GrowthConfig(TaskConfig):
     value_dim: int = 16
     num_heads: int = 2
     strength: float = 0.5
-
-    threads: ClassVar[int | None] = 1
-    keeps_model: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         require_at_least(1, self, "length", "num_keys", "key_dim", "value_dim", "num_heads")

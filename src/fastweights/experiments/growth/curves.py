@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import median
+from statistics import StatisticsError, linear_regression, median
 
 from fastweights.experiments.growth.config import GrowthConfig, Precision
 from fastweights.experiments.growth.positions import Positions, positions
@@ -58,11 +58,10 @@ STATES: tuple[Precision, ...] = ("float32", "bfloat16")
 
 def slope(points: Sequence[tuple[float, float]]) -> float:
     """The slope of the straight line through some points; not a number if there are fewer than two."""
-    if len(points) < 2:
+    try:
+        return linear_regression([x for x, _ in points], [y for _, y in points]).slope
+    except StatisticsError:
         return math.nan
-    x, y = (sum(point[i] for point in points) / len(points) for i in (0, 1))
-    spread = sum((a - x) ** 2 for a, _ in points)
-    return sum((a - x) * (b - y) for a, b in points) / spread if spread else math.nan
 
 
 def _medians(streams: list[dict[str, list[float | None]]]) -> dict[str, list[float]]:

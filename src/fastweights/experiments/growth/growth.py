@@ -54,8 +54,7 @@ def drawing(found: Curves) -> Drawing:
         panels[1, 1].set(ylim=(1, 3e4))
         for axes in panels[1]:
             axes.set(xlabel="steps")
-        lines, labels = panels[1, 1].get_legend_handles_labels()
-        figure.legend(lines, labels, loc="outside lower center", ncols=3)
+        figure.legend(*panels[1, 1].get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
     return Drawing(
         "growth",

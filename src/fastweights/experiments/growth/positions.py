@@ -7,6 +7,7 @@ from fastweights.experiments.language_models.config import LanguageModellingConf
 from fastweights.experiments.language_models.presets import size_of
 from fastweights.experiments.memories import memory_name
 from fastweights.experiments.records import Records
+from fastweights.experiments.retrieval.names import name_in
 from fastweights.experiments.series import MEMORY_SERIES
 from fastweights.feature_maps import FEATURE_MAPS
 from fastweights.memory import NORMALISATIONS
@@ -55,14 +56,8 @@ def positions(records: Records) -> tuple[Positions, ...]:
 
 def label_of(attention: FastWeightAttentionConfig, memory: str) -> str:
     """The memory in words, and its feature map."""
-    rule, normalisation, feature_map = (
-        next(name for name, kind in known.items() if type(part) is kind)
-        for known, part in (
-            (UPDATE_RULES, attention.update_rule),
-            (NORMALISATIONS, attention.normalisation),
-            (FEATURE_MAPS, attention.feature_map),
-        )
-    )
+    rule, normalisation = name_in(UPDATE_RULES, attention.update_rule), name_in(NORMALISATIONS, attention.normalisation)
+    feature_map = name_in(FEATURE_MAPS, attention.feature_map)
     words = f"{rule.replace('-', ' ')}, {normalisation.replace('-', ' ').replace('l2', 'L2')}"
     label = MEMORY_SERIES[memory].label if memory in MEMORY_SERIES else words
     return f"{label}, {MAP_NAMES.get(feature_map, feature_map)}"

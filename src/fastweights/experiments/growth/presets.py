@@ -28,12 +28,6 @@ def preset(
 
 
 MEASURED_ONLY = TrainingConfig(
-    steps=0,
-    batch_size=BATCH,
-    schedule="constant",
-    warmup_steps=0,
-    clip_norm=None,
-    log_every=None,
-    seed=1,
+    steps=0, batch_size=BATCH, schedule="constant", warmup_steps=0, clip_norm=None, log_every=None, seed=1
 )
 """Nothing is trained."""

@@ -34,8 +34,7 @@ def ours(records: Records) -> PictureScores:
 
 
 def judge_landing(found: PictureScores) -> Finding:
-    held: list[bool] = []
-    evidence = []
+    held, evidence = [], []
     for length in LENGTHS[1:]:
         errors = {model: found.error(model, "dpfp", length) for model in ("sum", "delta", *LANDING)}
         if None in errors.values():
@@ -47,8 +46,7 @@ def judge_landing(found: PictureScores) -> Finding:
 
 
 def judge_centring(found: PictureScores) -> Finding:
-    held: list[bool] = []
-    evidence = []
+    held, evidence = [], []
     for length in LENGTHS:
         errors = [found.error(model, "elu", length) for model in ("delta-centred", "delta-l2")]
         if None in errors:
@@ -64,8 +62,7 @@ def judge_labels(found: PictureScores) -> Finding:
     base = found.labels.of(("delta",), "x4")
     if not base:
         return NOT_RUN
-    held: list[bool] = []
-    evidence = [f"delta {percent(base)}"]
+    held, evidence = [], [f"delta {percent(base)}"]
     for model in LANDING:
         values = found.labels.of((model,), "x4")
         if values:

@@ -11,11 +11,11 @@ from fastweights.experiments.marked_steps import check_accuracies
 from fastweights.files import Json
 from fastweights.models.sequence_classifier import SequenceClassifierConfig
 from fastweights.training.config import TrainingConfig
-from fastweights.training.task import Task, TaskConfig
+from fastweights.training.task import SmallTaskConfig, Task
 
 
 @dataclass(frozen=True)
-class ImagesConfig(TaskConfig):
+class ImagesConfig(SmallTaskConfig):
     """Name pictures by labels that are learned in the episode and change; and what the memory holds without training.
 
     A sixth of the training pictures is not trained on: episodes of these decide which step is best.
@@ -29,8 +29,6 @@ class ImagesConfig(TaskConfig):
     """Lengths of the test episodes as multiples of the training's."""
     test_rows: int = 128
 
-    threads: ClassVar[int | None] = 1
-    keeps_model: ClassVar[bool] = False
     needs_data: ClassVar[str] = "give the folder with the IDX files of MNIST as --data FOLDER, or --data drawn"
 
     def __post_init__(self) -> None:

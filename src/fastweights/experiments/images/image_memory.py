@@ -83,10 +83,7 @@ def recall(
 
 
 def measure_memory(
-    attention: FastWeightAttentionConfig,
-    pictures: Float[Tensor, "n pixels"],
-    seed: int,
-    sizes: Sequence[int] = SIZES,
+    attention: FastWeightAttentionConfig, pictures: Float[Tensor, "n pixels"], seed: int, sizes: Sequence[int] = SIZES
 ) -> Json:
     """Errors by map, keys and writes per key; and the first pictures of one of these memories, stored and retrieved."""
     errors = {

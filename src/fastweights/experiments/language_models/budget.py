@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import chain
 from statistics import fmean
 
 from fastweights.experiments.language_models.budget_curves import crossings, curves, curves_figure
@@ -73,55 +74,53 @@ def with_rate(run: Run, rate: float) -> Run:
 
 def coverage(records: Records) -> Coverage:
     """How many of the runs have a record."""
-    found = [record for records_of in gathered(records).values() for _, record in records_of]
+    found = list(chain.from_iterable(gathered(records).values()))
     return Coverage(found, len(MODELS) + (len(SEEDS) - 1) * len(DECIDING) + len(OWN_RATES))
 
 
-def gathered(records: Records) -> dict[tuple[str, float], list[tuple[Run, Record]]]:
-    """The measured runs of each model by its learning rate, in the order of the table."""
-    found: dict[tuple[str, float], list[tuple[Run, Record]]] = {}
+def gathered(records: Records) -> dict[tuple[str, float], list[Record]]:
+    """The records of each model by its learning rate, in the order of the table."""
+    found: dict[tuple[str, float], list[Record]] = {}
     for run, record in records.items():
         if size_of(run) != SIZE or model_of(run) not in MODELS or not run.task.is_measured(record.result):
             continue
         name, rate = model_of(run), run.training.learning_rate
         usual = PRESETS[run.preset].training.learning_rate
         if rate in (usual, OWN_RATES.get(name)) and is_unchanged(with_usual_seed(with_rate(run, usual))):
-            found.setdefault((name, rate), []).append((run, record))
+            found.setdefault((name, rate), []).append(record)
     order = list(MODELS)
     return {key: found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), key[1]))}
 
 
 def contents(records: Records) -> tuple[Drawing | Table, ...]:
     """Learning curves; perplexities and what they cost, verdicts by text, curves in words, perplexities by position."""
-    first = {model_of(run): record for runs in gathered(records).values() for run, record in runs[:1]}
+    first = {MODELS[name]: found[0] for (name, _), found in gathered(records).items()}
     return (
         *((curves_figure(records),) if curves(records, SIZE) else ()),
         perplexity_table(records),
         verdicts(perplexities(records)),
         crossings(records),
-        by_position({MODELS[name]: record for name, record in first.items()}),
-        by_distance({MODELS[name]: record for name, record in first.items()}),
+        by_position(first),
+        by_distance(first),
     )
 
 
 def perplexity_table(records: Records) -> Table:
     """Every model beside Transformer-XL: parameters, perplexities, the gap in per cent, and the time that it took."""
-    found = gathered(records)
-    reference = [measured(record).test for (name, _), runs in found.items() if name == "transformer-xl"
-                 for _, record in runs]  # fmt: skip
-    rows = []
+    found, rows = gathered(records), []
+    reference = [measured(one).test for (name, _), runs in found.items() if name == "transformer-xl" for one in runs]
     for (name, rate), runs in found.items():
-        reached = [measured(record) for _, record in runs]
+        reached = [measured(record) for record in runs]
         tests = [one.test for one in reached]
         rows.append(
             (
                 MODELS[name],
                 f"{rate:g}",
-                f"{runs[0][1].result['parameters']:,}",
+                f"{runs[0].result['parameters']:,}",
                 over_seeds([one.valid for one in reached], shown),
                 over_seeds(tests, shown),
                 f"{100 * (fmean(tests) / fmean(reference) - 1):+.1f} %" if reference else "–",
-                mean_duration([record for _, record in runs]),
+                mean_duration(runs),
                 str(len(runs)),
             )
         )

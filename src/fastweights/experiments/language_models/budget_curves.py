@@ -19,6 +19,7 @@ from fastweights.experiments.language_models.tables import (
     Series,
     Table,
     draw,
+    legend_of,
 )
 from fastweights.experiments.records import Records
 
@@ -95,16 +96,9 @@ def crossings(records: Records) -> Table:
             gains = [_shown_gain(curve) for curve in (first, second)]
             difference = f"{abs(first[end] - second[end]):.3f}"
             rows.append((CPU_SIZES[size], f"{name} – {other}", f"{winner}, by {difference}", since, *gains))
-    columns = (
-        "text",
-        "models",
-        "ahead at the end (validation loss)",
-        "since",
-        "gain in the last fifth, first",
-        "second",
-    )
+    heads = ("text", "models", "ahead at the end (validation loss)", "since", "gain in the last fifth, first", "second")
     caption = "Where learning curves cross for the last time, and how much the models still gain at the end."
-    return Table("budget-crossings", caption, columns, tuple(rows))
+    return Table("budget-crossings", caption, heads, tuple(rows))
 
 
 def curves_figure(records: Records) -> Drawing:
@@ -116,8 +110,7 @@ def curves_figure(records: Records) -> Drawing:
         for axes, (size, found) in zip(panels, sizes.items(), strict=True):
             _draw_curves(axes, found)
             axes.set_title(CPU_SIZES[size])
-        handles = {label: handle for axes in panels for handle, label in zip(*axes.get_legend_handles_labels())}  # noqa: B905
-        figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=2)
+        figure.legend(*legend_of(panels), loc="outside lower center", ncols=2)
 
     return Drawing(
         "learning-curves",

@@ -1,20 +1,10 @@
 """Normalisations that compete with the paper's: language models whose writes land, truncated and carried."""
 
-import statistics
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from fastweights.experiments.language_models.perplexities import Perplexity, measured, shown
-from fastweights.experiments.language_models.presets import (
-    DATASETS,
-    has_other_seed,
-    is_unchanged,
-    model_of,
-    size_of,
-    with_usual_seed,
-)
-from fastweights.experiments.language_models.tables import Table, on_text
-from fastweights.experiments.model_scores import over_seeds
+from fastweights.experiments.language_models.perplexities import Perplexity, cells_of, perplexities
+from fastweights.experiments.language_models.presets import DATASETS
+from fastweights.experiments.language_models.tables import Table, coverage_over_seeds, on_text
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.training.run import Run
@@ -32,9 +22,6 @@ SHOWN_MAPS = {"ELU+1": "linear", "DPFP-1": "dpfp"}
 WAYS = {"sum (the paper)": "delta", "L2": "delta-l2", "centred L2": "delta-centred", "sum, NLMS step": "delta-step"}
 """What a way to write is called, and the part of a preset's name that stands for it."""
 CARRIED = ("", "-carried")
-
-BySeed = Mapping[str, Sequence[Perplexity]]
-"""The perplexities of each model, one for every seed that was run."""
 
 
 def names() -> list[str]:
@@ -65,53 +52,25 @@ def runs(options: ReproduceOptions) -> list[Run]:
 
 def coverage(records: Records) -> Coverage:
     """How many of the models have a record with the seed of the other tables, and what there is of other seeds."""
-    shown_runs = {run: record for run, record in records.items() if _is_shown(run)}
-    others = sum(map(has_other_seed, shown_runs))
-    return Coverage(list(shown_runs.values()), len(names()) + others)
-
-
-def by_seed(records: Records) -> BySeed:
-    """What the models reached with every seed."""
-    found: dict[str, list[tuple[int, Perplexity]]] = {}
-    for run, record in records.items():
-        if _is_shown(run) and run.task.is_measured(record.result):
-            found.setdefault(model_of(run), []).append((run.training.seed, measured(record)))
-    return {
-        name: [perplexity for _, perplexity in sorted(seeds, key=lambda one: one[0])] for name, seeds in found.items()
-    }
+    return coverage_over_seeds([f"cpu-{name}" for name in names()], records)
 
 
 def contents(records: Records) -> tuple[Table, ...]:
     """Perplexities by map and way to write."""
-    found = by_seed(records)
-    rows = []
+    ours, rows = perplexities(records), []
     for feature_map, map_name in SHOWN_MAPS.items():
         for way, way_name in WAYS.items():
-            truncated, carried = (found.get(f"{map_name}-{way_name}-nopos{end}", ()) for end in CARRIED)
-            cells = [
-                *_cells(truncated),
-                *_cells(carried),
-                _gain(truncated, carried),
-                str(min(len(truncated), len(carried))),
-            ]
-            rows.append((feature_map, way, *cells))
+            forms = [ours.get("cpu", f"{map_name}-{way_name}-nopos{end}") for end in CARRIED]
+            rows.append((feature_map, way, *cells_of(forms), *_gain_and_seeds(*forms)))
     columns = ("map", "normalisation", "valid, truncated", "test, truncated", "valid, carried", "test, carried")
     caption = "Perplexity per word of WikiText-2, delta rule without positions."
     more = ("carried against truncated, test", "seeds")
-    return (Table("normalisations", caption, (*columns, *more), tuple(rows) if found else ()),)
+    shown = tuple(rows) if any(ours.get("cpu", name) for name in names()) else ()
+    return (Table("normalisations", caption, (*columns, *more), shown),)
 
 
-def _is_shown(run: Run) -> bool:
-    """True for the models of the table, whatever their seed."""
-    return size_of(run) == "cpu" and model_of(run) in names() and is_unchanged(with_usual_seed(run))
-
-
-def _cells(found: Sequence[Perplexity]) -> tuple[str, str]:
-    return over_seeds([one.valid for one in found], shown), over_seeds([one.test for one in found], shown)
-
-
-def _gain(truncated: Sequence[Perplexity], carried: Sequence[Perplexity]) -> str:
-    if not truncated or not carried:
-        return "–"
-    ratio = statistics.fmean(one.test for one in carried) / statistics.fmean(one.test for one in truncated)
-    return f"{100 * (ratio - 1):+.1f} %"
+def _gain_and_seeds(truncated: Perplexity | None, carried: Perplexity | None) -> tuple[str, str]:
+    if truncated is None or carried is None:
+        return "–", "0"
+    gain = f"{100 * (carried.test / truncated.test - 1):+.1f} %"
+    return gain, str(min(len(truncated.by_seed), len(carried.by_seed)))

@@ -1,7 +1,7 @@
 """Perplexities of language models by name, ours and the paper's in one form, so that one rule judges both."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import fmean
 
@@ -37,6 +37,11 @@ class Perplexity:
         if len(self.by_seed) > 1:
             return over_seeds([getattr(one, text) for one in self.by_seed.values()], shown)
         return shown(getattr(self, text), self.at_least)
+
+
+def cells_of(models: Iterable[Perplexity | None]) -> list[str]:
+    """Valid and test of each model as text; dashes for one that is not known."""
+    return [cell for found in models for cell in (("–", "–") if found is None else found.cells())]
 
 
 def shown(perplexity: float, at_least: bool = False) -> str:

@@ -116,19 +116,16 @@ WRITES: dict[str, FastWeightAttentionConfig] = {
 """Ways to write that the paper does not have, for any map."""
 
 
-def _published(rule: UpdateRule, gate: GatedNorm) -> tuple[FastWeightAttentionConfig, FastWeightAttentionConfig]:
+def _published(name: str, rule: UpdateRule, gate: GatedNorm) -> dict[str, FastWeightAttentionConfig]:
     """A successor without its convolution and output gate, and with them; the convolution ends with SiLU itself."""
     plain = FastWeightAttentionConfig(SiLU(), rule, L2Normalisation())
-    return plain, replace(plain, feature_map=Identity(), convolution=ShortConvolution(), output_gate=gate)
+    whole = replace(plain, feature_map=Identity(), convolution=ShortConvolution(), output_gate=gate)
+    return {name: plain, f"{name}-conv": whole}
 
 
-_GATED = _published(GatedDeltaRule(), GatedNorm())
-_KIMI = _published(KimiDeltaRule(), GatedNorm(activation="sigmoid", rank="head"))
 SUCCESSORS: dict[str, FastWeightAttentionConfig] = {
-    "gated-delta": _GATED[0],
-    "gated-delta-conv": _GATED[1],
-    "kimi-delta": _KIMI[0],
-    "kimi-delta-conv": _KIMI[1],
+    **_published("gated-delta", GatedDeltaRule(), GatedNorm()),
+    **_published("kimi-delta", KimiDeltaRule(), GatedNorm(activation="sigmoid", rank="head")),
 }
 
 
@@ -246,11 +243,6 @@ def is_unchanged(run: Run) -> bool:
 def with_usual_seed(run: Run) -> Run:
     """The run with the seed of the presets, for tables of several seeds."""
     return replace(run, training=replace(run.training, seed=SIZES["cpu"].training.seed))
-
-
-def has_other_seed(run: Run) -> bool:
-    """True if nothing but the seed differs from the preset."""
-    return not is_unchanged(run) and is_unchanged(with_usual_seed(run))
 
 
 def size_of(run: Run) -> str:

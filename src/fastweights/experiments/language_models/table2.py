@@ -43,19 +43,18 @@ def contents(records: Records) -> tuple[Drawing | Table, ...]:
     return *((rules_figure(ours),) if ours.found.get("cpu") else ()), *TABLE.contents(records)
 
 
-def rules_figure(ours: Perplexities, size: str = "cpu") -> Drawing:
+def rules_figure(ours: Perplexities) -> Drawing:
     """The paper's small models beside ours: from sum to delta for each map, and the Transformer."""
 
     def fill(figure: Figure) -> None:
         left, right = figure.subplots(1, 2, sharey=True)
         draw_gains(left, PAPER, PAPER_SIZE)
-        draw_gains(right, ours, size)
+        draw_gains(right, ours, "cpu")
         left.set_title("the paper (WikiText-103)")
         right.set_title("ours (WikiText-2)")
         left.set_yticks(range(len(MAPS)), list(MAPS.values()))
         left.invert_yaxis()
-        handles, labels = left.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
     return Drawing(
         "rules",

@@ -1,28 +1,28 @@
 """What Tables 2-5 have in common: models by name, their runs, and their perplexities, apart from the paper's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from fastweights.data.text.corpus import PUBLIC, open_corpus
 from fastweights.experiments import split_preset
-from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, perplexities
+from fastweights.experiments.language_models.perplexities import PAPER, Perplexities, cells_of, perplexities
 from fastweights.experiments.language_models.presets import (
     DATASETS,
     PRESETS,
     for_corpus,
-    has_other_seed,
     is_unchanged,
     model_of,
+    with_usual_seed,
     words_of,
 )
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.reporting import BLACK, BLUE, GREEN, GREY, SKY, VERMILION, Drawing, Series, Table, draw
+from fastweights.reporting import BLACK, BLUE, GREEN, GREY, SKY, VERMILION, Drawing, Series, Table, draw, legend_of
 from fastweights.training.run import Run
 
 __all__ = [
     "BLACK", "BLUE", "CPU_SIZES", "GREEN", "GREY", "SKY", "VERMILION",
-    "Drawing", "PaperTable", "Series", "Table", "cpu_size", "draw", "on_text",
+    "Drawing", "PaperTable", "Series", "Table", "coverage_over_seeds", "cpu_size", "draw", "legend_of", "on_text",
 ]  # fmt: skip
 
 CPU_SIZES = {"cpu": "WikiText-2", "cpu-long": "Europarl"}
@@ -48,6 +48,13 @@ def cpu_size(options: ReproduceOptions) -> str:
     """The size for CPUs whose text was named: cpu for WikiText-2, cpu-long for the debates."""
     words = None if options.data is None else len(open_corpus(options.data).vocabulary)
     return next((size for size in CPU_SIZES if words_of(size) == words), "cpu")
+
+
+def coverage_over_seeds(presets: Collection[str], records: Records) -> Coverage:
+    """How many of the presets have a record with their own seed, and what there is of other seeds."""
+    of_presets = {run: record for run, record in records.items() if run.preset in presets}
+    found = {run: record for run, record in of_presets.items() if is_unchanged(with_usual_seed(run))}
+    return Coverage(list(found.values()), len(presets) + sum(not is_unchanged(run) for run in found))
 
 
 @dataclass(frozen=True)
@@ -89,11 +96,7 @@ class PaperTable:
 
     def coverage(self, records: Records) -> Coverage:
         """How many of the models for CPUs have a record, and what there is of other seeds."""
-        presets = self.presets()
-        measured = {run.preset: record for run, record in records.items() if is_unchanged(run)}
-        found = [measured[preset] for preset in presets if preset in measured]
-        others = [record for run, record in records.items() if run.preset in presets and has_other_seed(run)]
-        return Coverage([*found, *others], len(presets) + len(others))
+        return coverage_over_seeds(self.presets(), records)
 
     def contents(self, records: Records) -> tuple[Table, ...]:
         """Perplexities on each text in a table of its own, for they cannot be compared."""
@@ -132,13 +135,9 @@ class PaperTable:
         ]
         rows = []
         for labels, model in self.models.items():
-            cells: list[str] = list(labels)
             forms = [model, self.truncated.get(model, "")][: 2 if self.truncated else 1]
-            for _, source, size in columns:
-                for form in forms:
-                    found = source.get(size, form)
-                    cells += ("–", "–") if found is None else found.cells()
-            rows.append(tuple(cells))
+            found = (source.get(size, form) for _, source, size in columns for form in forms)
+            rows.append((*labels, *cells_of(found)))
         shown = any(self._has(needed, size) for _, _, size in columns)
         caption = f"Perplexity per word on {text}, `<eos>` included."
         return Table(name, caption, (*self.columns, *heads), tuple(rows) if shown else ())

@@ -1,6 +1,5 @@
 """Training a language model: segments, the loss of the next token, carried memory, perplexity (Sec. 6.3, App. E)."""
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from fastweights.evaluation.positions import edges_up_to, losses_by_position, lo
 from fastweights.experiments.language_models.carrying import begins_anew, reset_columns, reset_rows, rewritten
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.landings import measured_writes
+from fastweights.experiments.load import source_file
 from fastweights.files import Json
 from fastweights.memory import FastWeightState
 from fastweights.models.attention import FastWeightAttentionConfig
@@ -196,12 +196,7 @@ class LanguageModelTask(Task[Segment]):
 
     @override
     def files(self) -> dict[str, str]:
-        source = self.source
-        place = str(Path(source).resolve()) if source and Path(source).exists() else source
-        return {
-            "vocabulary.json": self.corpus.vocabulary.to_json(),
-            "source.json": json.dumps({"source": place}) + "\n",
-        }
+        return {"vocabulary.json": self.corpus.vocabulary.to_json(), **source_file(self.source)}
 
     def _score(
         self,

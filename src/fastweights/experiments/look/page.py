@@ -118,15 +118,12 @@ def strengths_table(looked: Looked) -> Table:
             token = int(subject.tokens[write // per_token])
             sums[token] += strength
             counts[token] += 1
-    often = [token for token in counts if counts[token] >= LEAST_OCCURRENCES * len(looked.traces)]
-    ordered = sorted(often, key=lambda token: sums[token] / counts[token])
+    least = LEAST_OCCURRENCES * len(looked.traces)
+    means = {token: sums[token] / counts[token] for token in counts if counts[token] >= least}
+    ordered = sorted(means, key=lambda token: means[token])
     pairs = list(zip(ordered[::-1], ordered, strict=True))[: min(TOKENS_SHOWN, len(ordered) // 2)]
     rows = tuple(
-        tuple(
-            cell
-            for token in pair
-            for cell in (subject.symbol(token).strip() or "␣", f"{sums[token] / counts[token]:.3f}")
-        )
+        tuple(cell for token in pair for cell in (subject.symbol(token).strip() or "␣", f"{means[token]:.3f}"))
         for pair in pairs
     )
     columns = ("largest β", "mean β", "smallest β", "mean β")

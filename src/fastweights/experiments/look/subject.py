@@ -68,8 +68,8 @@ def _of_run(folder: Path, text: Path | None, split: str, which: str, data: str |
         source = f"the {split} text of its data"
     else:
         raise ValueError(f"split: expected valid or test, got {split!r}")
-    name = f"{folder.name}, step {checkpoint.step:,}"
-    return Subject(name, model, tokens, _symbols(vocabulary), source, vocabulary.tokenizer.unit, task.segment_length)
+    name, symbol = f"{folder.name}, step {checkpoint.step:,}", vocabulary.symbols.__getitem__
+    return Subject(name, model, tokens, symbol, source, vocabulary.tokenizer.unit, task.segment_length)
 
 
 def _of_hugging_face(folder: Path, text: Path | None) -> Subject:
@@ -83,11 +83,11 @@ def _of_hugging_face(folder: Path, text: Path | None) -> Subject:
     if kind != FastWeightConfig.model_type:
         raise ValueError(f"{folder}: a model of the type {kind!r} is no language model with fast-weight layers")
     vocabulary = folder / "vocabulary.json"
-    if vocabulary.is_file():
-        known = Vocabulary.from_json(vocabulary.read_text(encoding="utf-8"))
-        tokens, symbol = _encoded(text, known), _symbols(known)
-    else:
+    if not vocabulary.is_file():
         tokens, symbol = _encoded_by_tokenizer(folder, text)
+    else:
+        known = Vocabulary.from_json(vocabulary.read_text(encoding="utf-8"))
+        tokens, symbol = _encoded(text, known), known.symbols.__getitem__
     model = FastWeightForCausalLM.from_pretrained(folder, local_files_only=True).model.eval()
     if len(tokens) and int(tokens.max()) >= model.config.vocabulary_size:
         raise ValueError(f"{folder}: its tokenizer has symbols that its model does not have")
@@ -126,7 +126,3 @@ def _read(text: Path) -> str:
         return text.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise ValueError(f"{text}: not UTF-8 text ({error.reason} at byte {error.start})") from error
-
-
-def _symbols(vocabulary: Vocabulary) -> Callable[[int], str]:
-    return lambda token: vocabulary.symbols[token]

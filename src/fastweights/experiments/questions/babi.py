@@ -77,8 +77,7 @@ def drawing(answers: AccuracyScores) -> Drawing:
         few.set(title="1,000 training questions", ylabel="right answers (%)")
         draw_points(many, "10000", MANY_EXAMPLES, WITH_MANY, answers)
         many.set(title="10,000")
-        handles, labels = many.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        figure.legend(*many.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
     return Drawing(
         "babi",

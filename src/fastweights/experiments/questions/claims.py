@@ -14,8 +14,7 @@ ours = scores
 
 def judge_solved(answers: AccuracyScores) -> Finding:
     """For every task the best model of the delta family by its mean over seeds."""
-    held: list[bool] = []
-    evidence, judged = [], []
+    held, evidence, judged = [], [], []
     for task in DECIDING_TASKS:
         means = {
             model: mean
@@ -36,8 +35,7 @@ def ahead_of_sum(model: str, tasks: tuple[int, ...]) -> Callable[[AccuracyScores
     """A judge for: more right answers than the sum rule on every one of these tasks."""
 
     def judge(answers: AccuracyScores) -> Finding:
-        held: list[bool] = []
-        evidence = []
+        held, evidence = [], []
         for task in tasks:
             mine = answers.mean(("10000", str(task), model), "test")
             other = answers.mean(("10000", str(task), "sum"), "test")

@@ -10,11 +10,11 @@ from fastweights.experiments.marked_steps import check_accuracies
 from fastweights.files import Json
 from fastweights.models.sequence_classifier import SequenceClassifierConfig
 from fastweights.training.config import TrainingConfig
-from fastweights.training.task import Task, TaskConfig
+from fastweights.training.task import SmallTaskConfig, Task
 
 
 @dataclass(frozen=True)
-class QuestionsConfig(TaskConfig):
+class QuestionsConfig(SmallTaskConfig):
     """Answer the questions of one task of bAbI; a tenth of the training stories decides which step is best."""
 
     number: int = 1
@@ -23,8 +23,6 @@ class QuestionsConfig(TaskConfig):
     """Training questions, the validation's included; 1000 and 10000 are published."""
     model: SequenceClassifierConfig = SequenceClassifierConfig()  # noqa: RUF009  a frozen value
 
-    threads: ClassVar[int | None] = 1
-    keeps_model: ClassVar[bool] = False
     needs_data: ClassVar[str] = "give the folder of bAbI, the one with en/ and en-10k/, as --data FOLDER"
 
     def __post_init__(self) -> None:

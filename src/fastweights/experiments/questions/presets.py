@@ -44,12 +44,7 @@ SEVERAL_FACTS = (2, 3)
 
 
 def preset(
-    name: str,
-    model: str | None = None,
-    rule: str | None = None,
-    number: int = 1,
-    examples: int = 10_000,
-    seed: int = 1,
+    name: str, model: str | None = None, rule: str | None = None, number: int = 1, examples: int = 10_000, seed: int = 1
 ) -> Run:
     """A task of bAbI with one of the contenders, whose name says the rule."""
     model = model or "delta-l2"

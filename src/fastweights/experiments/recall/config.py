@@ -1,7 +1,7 @@
 """Recall as a value: which problem, and which model learns it."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from typing_extensions import override
 
@@ -11,11 +11,11 @@ from fastweights.experiments.marked_steps import check_accuracies
 from fastweights.files import Json
 from fastweights.models.sequence_classifier import SequenceClassifierConfig
 from fastweights.training.config import TrainingConfig
-from fastweights.training.task import Task, TaskConfig
+from fastweights.training.task import SmallTaskConfig, Task
 
 
 @dataclass(frozen=True)
-class RecallConfig(TaskConfig):
+class RecallConfig(SmallTaskConfig):
     """Answer the questions of a problem, at the length of the training sequences and at multiples of it."""
 
     problem: GroupWords | Bindings
@@ -26,9 +26,6 @@ class RecallConfig(TaskConfig):
     label_smoothing: float = 0.0
     """What a target gives to all classes alike. Once all answers are right, the loss still asks for the same scores
     at every step: a state has to be kept, not only to be on the right side."""
-
-    threads: ClassVar[int | None] = 1
-    keeps_model: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not self.times or min(self.times) < 1 or len(set(self.times)) < len(self.times):

@@ -12,14 +12,10 @@ SEEDS = (1, 2, 3)
 LONGEST = 6
 """Lengths of the longest words in tests, as a multiple of the training's."""
 
-STATES = {
-    "parity": ("softmax", "sum", "signed-delta", "signed-delta-2", "product2"),
-    "counting": ("softmax", "sum", "signed-delta", "signed-delta-2", "product2"),
-    "words-s3": ("softmax", "sum", "signed-delta", "signed-delta-2", "product2"),
-    "words-s5-swaps": ("softmax", "sum", "signed-delta", "signed-delta-2", "product2"),
-    "words-s5-cycles": ("softmax", "sum", "signed-delta", "signed-delta-2", "product2"),
-}
 DECIDING_STATES = ("signed-delta", "signed-delta-2", "product2")
+STATES = dict.fromkeys(
+    ("parity", "counting", "words-s3", "words-s5-swaps", "words-s5-cycles"), ("softmax", "sum", *DECIDING_STATES)
+)
 
 ALL = ("softmax", "sum", "delta-attention", "delta", "nlms", "delta-l2", "delta-centred", "gated-delta", "kimi-delta")
 BINDINGS = {

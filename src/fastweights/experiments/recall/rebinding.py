@@ -9,7 +9,7 @@ from fastweights.experiments.recall.grids import ALL, BINDINGS, binding_scores, 
 from fastweights.experiments.records import Records
 from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.experiments.series import CONTENDER_SERIES
-from fastweights.reporting import GREY, Drawing, Table, draw
+from fastweights.reporting import GREY, Drawing, Table, draw, legend_of
 from fastweights.training.run import Run
 
 TITLE = "Rebinding: variables whose values change"
@@ -61,12 +61,7 @@ def drawing(scores: AccuracyScores) -> Drawing:
         draw_groups(middle, "rebinding-64", "x1", range(3), scores)
         middle.set(title="64 variables")
         draw_bars(right, scores)
-        entries = {
-            label: handle
-            for axes in (left, middle)
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=3)
+        figure.legend(*legend_of((left, middle)), loc="outside lower center", ncols=3)
 
     return Drawing(
         "rebinding",

@@ -8,7 +8,7 @@ from fastweights.experiments.recall.grids import LONGEST, STATES, state_scores, 
 from fastweights.experiments.records import Records
 from fastweights.experiments.scores import AccuracyScores, percent
 from fastweights.experiments.series import CONTENDER_SERIES
-from fastweights.reporting import GREY, Drawing, Table, draw
+from fastweights.reporting import GREY, Drawing, Table, draw, legend_of
 from fastweights.training.run import Run
 
 TITLE = "States: parity, counting and words over groups"
@@ -65,12 +65,7 @@ def drawing(scores: AccuracyScores) -> Drawing:
             axes.set_ylabel("right states (%)")
         legend = panels[-1]
         legend.axis("off")
-        handles = {
-            label: handle
-            for axes in panels[:-1]
-            for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
-        }
-        legend.legend(handles.values(), handles.keys(), loc="center left", bbox_to_anchor=(-0.05, 0.5))
+        legend.legend(*legend_of(panels[:-1]), loc="center left", bbox_to_anchor=(-0.05, 0.5))
         for axes in panels[2:5]:
             axes.tick_params(labelbottom=True)
             axes.set_xlabel("letters / trained length of 40")

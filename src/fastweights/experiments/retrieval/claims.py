@@ -1,12 +1,9 @@
 """The paper's claims about the synthetic experiments, and where its text differs from its code and logs."""
 
-from fastweights.experiments.retrieval import capacity_claims, overwriting_claims
+from fastweights.experiments.retrieval import capacity_claims, overwriting_claims, review
 from fastweights.experiments.retrieval.outcomes import outcomes, published
-from fastweights.experiments.retrieval.review import REVIEW
 
-__all__ = ["CLAIMS", "DISAGREEMENTS", "REVIEW", "ours", "theirs"]
-
-CLAIMS = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS)
+CLAIMS, REVIEW = (*capacity_claims.CLAIMS, *overwriting_claims.CLAIMS), review.REVIEW
 theirs, ours = published, outcomes
 
 DISAGREEMENTS = (
@@ -28,18 +25,8 @@ DISAGREEMENTS = (
         "of the means of batches: the keys of a short last batch weigh up to four times more",
         "as published, for comparison; the text's with `--set protocol=text`",
     ),
-    (
-        "loss shown in Figures 2 and 5",
-        "the best",
-        "the last",
-        "the best; both are in the records",
-    ),
-    (
-        "patience",
-        "1000 steps without progress",
-        "11 evaluations, 1100 steps",
-        "as published",
-    ),
+    ("loss shown in Figures 2 and 5", "the best", "the last", "the best; both are in the records"),
+    ("patience", "1000 steps without progress", "11 evaluations, 1100 steps", "as published"),
     (
         "FAVOR+ in evaluation",
         "features drawn once and kept",

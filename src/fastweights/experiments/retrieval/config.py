@@ -11,12 +11,12 @@ from fastweights.experiments.retrieval.evaluation import AS_WRITTEN, PROTOCOLS, 
 from fastweights.experiments.retrieval.names import read_label
 from fastweights.experiments.retrieval.reads import READS, FastWeightRead, Read
 from fastweights.training.config import TrainingConfig
-from fastweights.training.task import Task, TaskConfig
+from fastweights.training.task import SmallTaskConfig, Task
 from fastweights.update_rules import LinearRule
 
 
 @dataclass(frozen=True)
-class RetrievalConfig(TaskConfig):
+class RetrievalConfig(SmallTaskConfig):
     """Write pairs of S keys and values, read with one key; `protocol` is the evaluation that decides when to stop."""
 
     setting: Setting
@@ -25,8 +25,6 @@ class RetrievalConfig(TaskConfig):
     key_dim: int = 64
     protocol: EvaluationProtocol = AS_WRITTEN
 
-    threads: ClassVar[int | None] = 1
-    keeps_model: ClassVar[bool] = False
     moved: ClassVar[Mapping[str, str]] = {
         **{name: f"task.{name}" for name in ("setting", "num_keys", "attention", "key_dim", "protocol")},
         **{name: f"training.{name}" for name in ("learning_rate", "batch_size", "seed", "evaluate_every")},

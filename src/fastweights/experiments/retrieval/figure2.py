@@ -75,24 +75,15 @@ def capacity_table(ours: Outcomes, theirs: Outcomes) -> Table:
                 f"{len(found.sizes())} of {len(SIZES)}",
             )
         )
-    return Table(
-        "capacity",
+    columns = (
+        "model", "d_dot", f"largest S ≤ {NEARLY_SOLVED}, published", "ours", "grid steps apart",
+        "largest S run", "loss there, published", "ours", "difference", "sizes run",
+    )  # fmt: skip
+    text = (
         f"Largest S with a best loss of at most {NEARLY_SOLVED}, and the best loss at the largest S that was run; "
-        "medians where there are several seeds.",
-        (
-            "model",
-            "d_dot",
-            f"largest S ≤ {NEARLY_SOLVED}, published",
-            "ours",
-            "grid steps apart",
-            "largest S run",
-            "loss there, published",
-            "ours",
-            "difference",
-            "sizes run",
-        ),
-        tuple(rows),
+        "medians where there are several seeds."
     )
+    return Table("capacity", text, columns, tuple(rows))
 
 
 def spread(found: Outcomes) -> str:

@@ -72,14 +72,7 @@ def rules_table(ours: Outcomes, theirs: Outcomes) -> Table:
     return Table(
         "rules",
         f"Best loss at S = {SIZE}, the median over seeds, and the steps each run took.",
-        (
-            "variant",
-            "published, length S",
-            "ours, length S",
-            "ours, length 2S",
-            "steps, published",
-            "steps, ours",
-        ),
+        ("variant", "published, length S", "ours, length S", "ours, length 2S", "steps, published", "steps, ours"),
         tuple(rows),
     )
 

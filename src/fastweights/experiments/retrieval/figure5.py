@@ -69,10 +69,7 @@ def overwriting_table(ours: Outcomes, theirs: Outcomes) -> Table:
                 cells = (number(losses[size]) if size in losses else "–" for size in SIZES)
                 rows.append((series.label, kind, *cells))
     return Table(
-        "overwriting",
-        "Best evaluation loss by S.",
-        ("model", "runs", *(str(size) for size in SIZES)),
-        tuple(rows),
+        "overwriting", "Best evaluation loss by S.", ("model", "runs", *(str(size) for size in SIZES)), tuple(rows)
     )
 
 
@@ -95,8 +92,7 @@ def drawing(ours: Outcomes, published: Outcomes) -> Drawing:
         draw_panel(right, ours, lambda outcome: outcome.best_by_text, 2)
         left.set(title="evaluated on length S, as published", ylabel="best evaluation loss")
         right.set(title="evaluated on length 2S, as in the text")
-        handles, labels = left.get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside lower center", ncols=3)
+        figure.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=3)
 
     return Drawing(
         "figure5",
@@ -113,11 +109,9 @@ def drawing(ours: Outcomes, published: Outcomes) -> Drawing:
 def draw_panel(axes: Axes, ours: Outcomes, loss: Callable[[Outcome], float], lengths: int) -> None:
     """Our runs by the given loss, and the theory for sequences of `lengths` times S."""
     for (model, rule), series in OVERWRITING.items():
-        runs = ours.where(model=model, rule=rule)
-        if runs:
-            sizes = runs.sizes()
-            losses = [median([loss(run) for run in runs.where(num_keys=size)]) for size in sizes]
-            axes.plot(sizes, losses, **series.ours())
+        losses = by_size(ours.where(model=model, rule=rule), loss)
+        if losses:
+            axes.plot(list(losses), list(losses.values()), **series.ours())
     grid = range(20, 201, 10)
     floors = [order_blind_floor(size, lengths * size) for size in grid]
     theory: dict[str, Any] = {"color": GREY, "linewidth": 1.1}

@@ -23,11 +23,7 @@ class RetrievalModel(Observed, nn.Module):
     """v̂ for each queried key of sequences of (key, value) pairs, all given by their index below S."""
 
     def __init__(
-        self,
-        num_keys: int,
-        attention: Read,
-        key_dim: int = 64,
-        generator: torch.Generator | None = None,
+        self, num_keys: int, attention: Read, key_dim: int = 64, generator: torch.Generator | None = None
     ) -> None:
         super().__init__()
         self.num_keys, self.attention, self.key_dim = num_keys, attention, key_dim
@@ -76,10 +72,7 @@ class RetrievalModel(Observed, nn.Module):
         if projection is None:
             projection = self.draw_features(torch.Generator().manual_seed(0))
         pairs = Pairs(
-            self._project_pairs(self.key_projection, keys, values),
-            values,
-            self._gates(keys, values),
-            self.num_keys,
+            self._project_pairs(self.key_projection, keys, values), values, self._gates(keys, values), self.num_keys
         )
         if self.observer is not None and isinstance(self.attention, FastWeightRead):
             for observation in self.attention.observations(pairs, projection):

@@ -50,11 +50,7 @@ class Outcomes:
     all: tuple[Outcome, ...]
 
     def where(
-        self,
-        setting: str | None = None,
-        model: str | None = None,
-        rule: str | None = None,
-        num_keys: int | None = None,
+        self, setting: str | None = None, model: str | None = None, rule: str | None = None, num_keys: int | None = None
     ) -> "Outcomes":
         """Those outcomes that agree with everything that is given."""
         wanted = {"setting": setting, "model": model, "rule": rule, "num_keys": num_keys}

@@ -9,7 +9,6 @@ from fastweights.experiments.retrieval.reads import SoftmaxRead
 from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run
 from fastweights.training.stopping import Stopping
-from fastweights.update_rules import FastWeightMemoryRule
 
 USUAL_MODEL = "dpfp1"
 USUAL_RULE: dict[Setting, str] = {"capacity": "sum", "overwriting": "delta"}
@@ -30,23 +29,13 @@ def preset(
     if model not in MODELS:
         raise ValueError(f"model: {unknown('name', model, MODELS)}")
     feature_map, rule = MODELS[model], rule or USUAL_RULE[setting]
-    if feature_map is None:
-        return Run(
-            RetrievalConfig(setting, num_keys, SoftmaxRead(), protocol=protocol),
-            training(seed),
-            STOPPING,
-            preset=f"{setting}-{model}",
-        )
-    if rule not in RULES:
+    if feature_map is not None and rule not in RULES:
         raise ValueError(f"rule: {unknown('name', rule, RULES)}")
-    attention = RULES[rule](feature_map)
-    slow = model == "tanh" and isinstance(attention.update_rule, FastWeightMemoryRule)
-    return Run(
-        RetrievalConfig(setting, num_keys, attention, protocol=protocol),
-        training(seed, learning_rate=1e-4, batch_size=128) if slow else training(seed),
-        STOPPING,
-        preset=f"{setting}-{model}-{rule}",
-    )
+    attention = SoftmaxRead() if feature_map is None else RULES[rule](feature_map)
+    slow = model == "tanh" and rule.startswith("schlag2021")
+    recipe = training(seed, learning_rate=1e-4, batch_size=128) if slow else training(seed)
+    name = f"{setting}-{model}" if feature_map is None else f"{setting}-{model}-{rule}"
+    return Run(RetrievalConfig(setting, num_keys, attention, protocol=protocol), recipe, STOPPING, preset=name)
 
 
 def training(seed: int, learning_rate: float = 1e-3, batch_size: int = 32) -> TrainingConfig:

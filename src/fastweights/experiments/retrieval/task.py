@@ -64,10 +64,6 @@ class RetrievalTask(Task[tuple[RetrievalBatch, Projection | None]]):
         return ("loss", *PROTOCOLS)
 
     @override
-    def units(self, step: int) -> int:
-        return self.training.batch_size
-
-    @override
     def summary(self, evaluations: Sequence[Json]) -> Json:
         """The last loss of the evaluation, and the best and the last of each protocol."""
         return {

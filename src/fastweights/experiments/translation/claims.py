@@ -23,20 +23,19 @@ def theirs() -> Corpora:
     return PAPER
 
 
-def is_better(better: Scores, worse: Scores, split: str, margin: float = 0.0) -> bool | None:
-    """Whether the first has more BLEU than the second, by more than the margin; None if chance may explain it.
+def is_better(better: Scores, worse: Scores, split: str) -> bool | None:
+    """Whether the first has more BLEU than the second; None if chance may explain it.
 
     Published scores come without sentences, so that their difference is taken as it stands.
     """
     difference = statistics.fmean(better.of(split)) - statistics.fmean(worse.of(split))
     comparison = compare(better, worse, split)
-    if comparison is None:
-        return difference > margin
-    signs = [a > b for a, b in zip(better.of(split), worse.of(split), strict=False)]
-    agreeing = sum(sign == (difference > 0) for sign in signs)
-    if not comparison.decided() or 3 * agreeing < 2 * len(signs):
-        return None
-    return difference > margin
+    if comparison is not None:
+        signs = [a > b for a, b in zip(better.of(split), worse.of(split), strict=False)]
+        agreeing = sum(sign == (difference > 0) for sign in signs)
+        if not comparison.decided() or 3 * agreeing < 2 * len(signs):
+            return None
+    return difference > 0
 
 
 def in_words(better: Scores, worse: Scores, split: str) -> str:
@@ -51,8 +50,7 @@ def ahead(better: str, worse: str) -> Callable[[Corpora], Finding]:
     """A judge for claims of the form: the first model is better than the second, on validation and on test pairs."""
 
     def judge(models: Corpora) -> Finding:
-        held: list[bool | None] = []
-        evidence = []
+        held, evidence = [], []
         for corpus, (first, second) in models.with_all(better, worse):
             held += [is_better(first, second, split) for split in SPLITS]
             compared = "; ".join(in_words(first, second, split) for split in SPLITS)
@@ -63,15 +61,12 @@ def ahead(better: str, worse: str) -> Callable[[Corpora], Finding]:
 
 
 def judge_close(models: Corpora) -> Finding:
-    held: list[bool | None] = []
-    evidence = []
+    held, evidence = [], []
     for corpus, (performer, standard) in models.with_all("performer-x8", "standard"):
         difference = statistics.fmean(performer.test) - statistics.fmean(standard.test)
         comparison = compare(performer, standard, "test")
-        if abs(difference) <= CLOSE:
-            held.append(True)
-        else:
-            held.append(False if comparison is None or comparison.decided() else None)
+        chance = comparison is not None and not comparison.decided()
+        held.append(True if abs(difference) <= CLOSE else None if chance else False)
         evidence.append(f"{corpus}: {in_words(performer, standard, 'test')}")
     return decide(held, ". ".join(evidence))
 

@@ -1,7 +1,6 @@
 """Measuring a trained translator on a test set, as `fastweights evaluate` does: BLEU, chrF and speed."""
 
 import time
-from dataclasses import replace
 
 from fastweights.data.translation import open_translation
 from fastweights.data.translation_files import TEST
@@ -17,6 +16,8 @@ from fastweights.runs.display import Display
 from fastweights.training.distributed import Processes
 
 ONLY_FOR_LANGUAGE_MODELS = ("context", "stride", "length", "reach", "batch_size")
+KEPT = ("sentences", "bleu", "brevity_penalty", "signature", "chrf", "chrf_signature")
+"""Of a score, in the folder of the run."""
 
 
 def evaluate(options: EvaluateOptions, display: Display) -> Json:
@@ -27,11 +28,9 @@ def evaluate(options: EvaluateOptions, display: Display) -> Json:
     model, task, checkpoint = load_translator(options.run, options.checkpoint)
     tokeniser = tokeniser_of(options.run)
     split, sources, references = _sentences(options, task)
-    search = Search(task.beams, task.length_penalty)
-    if options.beam is not None:
-        search = replace(search, beams=options.beam)
-    if options.length_penalty is not None:
-        search = replace(search, length_penalty=options.length_penalty)
+    beams = task.beams if options.beam is None else options.beam
+    penalty = task.length_penalty if options.length_penalty is None else options.length_penalty
+    search = Search(beams, penalty)
     model.to(Processes.device_named(options.device))
     display.shows("sentence", lambda loss: {})
     started, translations = time.monotonic(), []
@@ -52,12 +51,7 @@ def evaluate(options: EvaluateOptions, display: Display) -> Json:
     return {
         "split": split,
         "step": checkpoint.step,
-        "sentences": score.sentences,
-        "bleu": score.bleu,
-        "brevity_penalty": score.brevity_penalty,
-        "signature": score.signature,
-        "chrf": score.chrf,
-        "chrf_signature": score.chrf_signature,
+        **{name: getattr(score, name) for name in KEPT},
         "beams": search.beams,
         "length_penalty": search.length_penalty,
         "sentences_per_second": round(speed, 2),

@@ -104,8 +104,7 @@ def _presets() -> dict[str, Run]:
     presets = {}
     for size, run in SIZES.items():
         assert isinstance(run.task, TranslationConfig)
-        for name, places in _models(size).items():
-            encoder, decoder, cross = places
+        for name, (encoder, decoder, cross) in _models(size).items():
             model = replace(run.task.model, encoder_attention=encoder, decoder_attention=decoder, cross_attention=cross)
             preset = f"{size}-{name}"
             presets[preset] = replace(run, task=replace(run.task, model=model), preset=preset)
@@ -136,8 +135,7 @@ def on_data(run: Run, options: DataOptions) -> tuple[Run, Callable[[Run], Task[A
 
 def for_corpus(run: Run, corpus: TranslationCorpus, name: str) -> Run:
     """A preset for these pairs and their tokeniser."""
-    languages = corpus.languages
-    return with_pairs(run, len(corpus.tokeniser), corpus.digest, languages, name)
+    return with_pairs(run, len(corpus.tokeniser), corpus.digest, corpus.languages, name)
 
 
 def with_pairs(run: Run, vocabulary_size: int, pairs: str, languages: Languages, name: str) -> Run:

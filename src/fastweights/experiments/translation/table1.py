@@ -10,7 +10,6 @@ from fastweights.experiments.translation.claims import SPLITS, in_words, is_bett
 from fastweights.experiments.translation.presets import PRESETS, corpus_name, followed_preset, on_data
 from fastweights.experiments.translation.scores import PAPER, PAPER_CORPUS, Corpora, Scores, scores
 from fastweights.reporting import Table
-from fastweights.runs.record import Record
 from fastweights.training.run import Run
 
 __all__ = ["ARGUMENTS", "TEXT", "TITLE", "Table", "contents", "coverage", "data", "runs"]
@@ -72,14 +71,10 @@ def runs(options: ReproduceOptions) -> list[Run]:
 
 def coverage(records: Records) -> Coverage:
     """How many of the runs for CPUs have a record: three seeds on Multi30k, one on Europarl; and longer ones if any."""
-    found: dict[str, list[Record]] = {}
-    for run, record in records.items():
-        if (name := followed_preset(run)) is not None and run.training.seed in SEEDS:
-            size = name.split("-")[1]
-            found.setdefault(size, []).append(record)
-    wanted = len(MODELS) * (len(SEEDS) + 1)
-    more = [record for size, those in found.items() if size not in ("cpu", "europarl") for record in those]
-    return Coverage([*found.get("cpu", ()), *found.get("europarl", ()), *more], wanted + len(more))
+    presets = {run: followed_preset(run) for run in records if run.training.seed in SEEDS}
+    found = {run: preset for run, preset in presets.items() if preset is not None}
+    longer = sum(preset.split("-")[1] not in ("cpu", "europarl") for preset in found.values())
+    return Coverage([records[run] for run in found], len(MODELS) * (len(SEEDS) + 1) + longer)
 
 
 def contents(records: Records) -> tuple[Table, ...]:

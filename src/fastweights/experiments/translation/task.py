@@ -1,6 +1,5 @@
 """Training a translator: batches by token budget, the smoothed loss per target token, BLEU (Sec. 6.2, App. D)."""
 
-import json
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -17,6 +16,7 @@ from fastweights.data.translation_files import VALID
 from fastweights.evaluation.bleu import score_translations, write_lines
 from fastweights.evaluation.perplexity import perplexity_of
 from fastweights.evaluation.translate import Search, translate
+from fastweights.experiments.load import source_file
 from fastweights.experiments.translation.config import TranslationConfig
 from fastweights.files import Json
 from fastweights.models.translator import Translator
@@ -35,11 +35,7 @@ class TranslationTask(Task[TranslationBatch]):
     unit, try_next = "token", "translate"
 
     def __init__(
-        self,
-        config: TranslationConfig,
-        training: TrainingConfig,
-        corpus: TranslationCorpus,
-        source: str | None = None,
+        self, config: TranslationConfig, training: TrainingConfig, corpus: TranslationCorpus, source: str | None = None
     ) -> None:
         if (config.model.vocabulary_size, config.pairs) != (len(corpus.tokeniser), corpus.digest):
             raise ValueError("run: it is that of other pairs, languages or another tokeniser")
@@ -104,10 +100,6 @@ class TranslationTask(Task[TranslationBatch]):
         return "valid_loss", "valid_bleu"
 
     @override
-    def units(self, step: int) -> int:
-        return self.training.batch_size
-
-    @override
     def shown(self, loss: float) -> dict[str, float]:
         return {"perplexity": perplexity_of(loss)}
 
@@ -151,9 +143,4 @@ class TranslationTask(Task[TranslationBatch]):
 
     @override
     def files(self) -> dict[str, str]:
-        source = self.source
-        place = str(Path(source).resolve()) if source and Path(source).exists() else source
-        return {
-            "tokeniser.json": self.corpus.tokeniser.to_json(),
-            "source.json": json.dumps({"source": place}) + "\n",
-        }
+        return {"tokeniser.json": self.corpus.tokeniser.to_json(), **source_file(self.source)}

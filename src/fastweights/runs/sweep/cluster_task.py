@@ -5,7 +5,6 @@ import json
 import os
 import platform
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -13,6 +12,8 @@ from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+from fastweights.runs.sweep.local import close, end_input, send, start_worker, worker_command
 
 SECONDS_BETWEEN_EVENTS = 1.0
 """How often a run's progress goes through the scheduler."""
@@ -25,12 +26,8 @@ _own = threading.local()
 def versions() -> dict[str, str]:
     """What has to be the same on both sides for the same records."""
     # torch's own version says whether it is a build for a CPU or a GPU, which may differ.
-    torch = version("torch").partition("+")[0]
-    return {
-        "fastweights": version("fastweights"),
-        "torch": torch,
-        "python": ".".join(platform.python_version_tuple()[:2]),
-    }
+    torch, python = version("torch").partition("+")[0], ".".join(platform.python_version_tuple()[:2])
+    return {"fastweights": version("fastweights"), "torch": torch, "python": python}
 
 
 def differences(here: Mapping[str, str], there: Mapping[str, str]) -> str:
@@ -75,32 +72,25 @@ def run_apart(
         watch.start()
         try:
             with contextlib.suppress(BrokenPipeError, ValueError):
-                _send(process, {"run": request, "results": folder})
+                send(process, request, folder)
             outcome = _follow(process, Path(folder), name, tell)
         finally:
             done.set()
             watch.join()
         if outcome is None:
-            _close(process)
+            close(process)
         return {"died": process.returncode} if outcome is None else outcome
 
 
 def _process_of_this_thread(function: str, title: str) -> "subprocess.Popen[str]":
     """A process that this thread uses for one run after the other, so that torch is imported once."""
-    command = [sys.executable, "-m", "fastweights.runs.sweep.worker", function, title]
+    command = worker_command(function, title)
     process: subprocess.Popen[str] | None = getattr(_own, "process", None)
     if process is not None and (process.poll() is not None or process.args != command):
-        _close(process)
+        close(process)
         process = None
     if process is None:
-        process = _own.process = subprocess.Popen(  # noqa: S603 - our own module, no outside input
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-            env={"OMP_NUM_THREADS": "1"} | os.environ | {"PYTHONUTF8": "1"},
-        )
+        process = _own.process = start_worker(command, {"OMP_NUM_THREADS": "1"} | os.environ)
     return process
 
 
@@ -125,30 +115,9 @@ def _follow(
     return None
 
 
-def _send(process: "subprocess.Popen[str]", request: Mapping[str, str]) -> None:
-    assert process.stdin is not None
-    process.stdin.write(json.dumps(request) + "\n")
-    process.stdin.flush()
-
-
 def _end_when_unwanted(process: "subprocess.Popen[str]", is_wanted: Callable[[], bool], done: threading.Event) -> None:
     """Tell the process to end once the driver has gone, or has no use for the run any more."""
     while not done.wait(0.5):
         if not is_wanted():
-            _close_input(process)
+            end_input(process)
             return
-
-
-def _close(process: "subprocess.Popen[str]") -> None:
-    """Let a process end and wait for it."""
-    _close_input(process)
-    process.wait()
-    assert process.stdout is not None
-    process.stdout.close()
-
-
-def _close_input(process: "subprocess.Popen[str]") -> None:
-    """Close the standard input of a process, which tells it to end; it may be gone already."""
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError, ValueError):
-        process.stdin.close()

@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 from fastweights.runs.display import Running, SweepDisplay
@@ -39,8 +38,7 @@ class LocalProcesses:
 
     def __call__(self, jobs: Sequence[Job], results: Path, display: SweepDisplay) -> Mapping[str, str]:
         """Carry out the jobs; a signal ends the workers, which save checkpoints first, and then this process."""
-        command = [sys.executable, "-m", "fastweights.runs.sweep.worker", self.function, self.title]
-        pool = WorkerPool(deque(jobs), results, display, command)
+        pool = WorkerPool(deque(jobs), results, display, worker_command(self.function, self.title))
         with StopSignals() as signals:
             with pool:
                 pool.start(min(self.count, len(jobs)))
@@ -79,9 +77,7 @@ class WorkerPool:
     def __enter__(self) -> "WorkerPool":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """End every worker; one that is at work saves a checkpoint first."""
         with self.lock:
             self.stopping = True
@@ -121,11 +117,9 @@ class WorkerPool:
 
     def request(self, process: "subprocess.Popen[str]", job: Job) -> str:
         """Send one run and follow it to its end: "finished", "failed", "taken" by someone else, or "died"."""
-        assert process.stdin is not None
         assert process.stdout is not None
         try:
-            process.stdin.write(json.dumps({"run": job.request, "results": str(self.results)}) + "\n")
-            process.stdin.flush()
+            send(process, job.request, self.results)
         except (BrokenPipeError, ValueError):
             return "died"
         self.display.start(job.name, Running(job.slug))
@@ -165,14 +159,7 @@ class WorkerPool:
         with self.lock:
             if self.stopping:
                 return None
-            process = subprocess.Popen(  # noqa: S603 - our own module, no outside input
-                self.command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-                encoding="utf-8",
-                env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUTF8": "1"},
-            )
+            process = start_worker(self.command, os.environ | {"OMP_NUM_THREADS": "1"})
             self.processes.add(process)
         return process
 
@@ -180,14 +167,37 @@ class WorkerPool:
         """Let a worker end and wait for it."""
         with self.lock:
             self.processes.discard(process)
-        end_input(process)
-        process.wait()
-        assert process.stdout is not None
-        process.stdout.close()
+        close(process)
+
+
+def worker_command(function: str, title: str) -> list[str]:
+    """What starts a process that calls `function`, which is named as `module:function`."""
+    return [sys.executable, "-m", "fastweights.runs.sweep.worker", function, title]
+
+
+def start_worker(command: list[str], environment: Mapping[str, str]) -> "subprocess.Popen[str]":
+    """A process of our own module that is sent runs and tells events, each a line."""
+    pipe, utf8 = subprocess.PIPE, {**environment, "PYTHONUTF8": "1"}
+    return subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, encoding="utf-8", env=utf8)  # noqa: S603
+
+
+def send(process: "subprocess.Popen[str]", request: str, results: Path | str) -> None:
+    """Send a worker one run."""
+    assert process.stdin is not None
+    process.stdin.write(json.dumps({"run": request, "results": str(results)}) + "\n")
+    process.stdin.flush()
+
+
+def close(process: "subprocess.Popen[str]") -> None:
+    """Let a worker end and wait for it."""
+    end_input(process)
+    process.wait()
+    assert process.stdout is not None
+    process.stdout.close()
 
 
 def end_input(process: "subprocess.Popen[str]") -> None:
     """Close a worker's standard input, which tells it that the sweep is over; it may be gone already."""
     assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):
+    with contextlib.suppress(BrokenPipeError, ValueError):
         process.stdin.close()

@@ -21,10 +21,7 @@ BLOCK = 20
 
 
 def delta_read_weights(
-    keys: Float[Tensor, "b t k"],
-    queries: Float[Tensor, "b q k"],
-    strengths: Float[Tensor, "b t"],
-    block: int = BLOCK,
+    keys: Float[Tensor, "b t k"], queries: Float[Tensor, "b q k"], strengths: Float[Tensor, "b t"], block: int = BLOCK
 ) -> Float[Tensor, "b t q"]:
     """w with W_L q = Σ_t w_t v_t, where W_t = W_{t-1} + β_t (v_t - W_{t-1} k_t) ⊗ k_t and W_0 = 0."""
     steps = keys.shape[1]

@@ -72,12 +72,7 @@ class FastWeightRead(Read):
         rule, writes, state, *_ = self.observations(pairs, projection)[-1]
         queries = self._mapped_queries(queries, projection)[:, None]
         _, state = run_rule(
-            rule,
-            writes,
-            writes.keys,
-            state,
-            attention_normalisation=self.attention_normalisation,
-            backend=backend,
+            rule, writes, writes.keys, state, attention_normalisation=self.attention_normalisation, backend=backend
         )
         reads = self.update_rule.read(state.weights, queries)
         if state.normaliser is not None:
