@@ -55,6 +55,7 @@ ELSEWHERE = {
     "memory/traced_writes.py": "memory/test_trace.py",
     "memory/write_inputs.py": "memory/test_run.py",
     "hf/served.py": "hf/test_replacements.py",
+    "functions/arguments.py": "functions/test_mamba2.py",
     "functions/time_first.py": "functions/test_delta.py",
     "layers/attention/choices.py": "layers/attention/test_fast_weight.py",
     "layers/attention/low_rank.py": "layers/attention/test_mixers.py",

@@ -1,5 +1,6 @@
 """The delta rules under the names of flash-linear-attention: against plain loops and against transformers' own."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -225,3 +226,92 @@ def test_the_layout_in_memory_does_not_matter(layout: str) -> None:
     expected = chunk_gated_delta_rule(q.contiguous(), k.contiguous(), v.contiguous(), g, beta, **named)
     torch.testing.assert_close(found, expected, rtol=1e-12, atol=1e-13)
     assert found[0].is_contiguous()
+
+
+@pytest.mark.parametrize("narrow", ["g", "beta", "initial_state", "q", "k", "v"])
+@pytest.mark.parametrize("others", [torch.float32, torch.float64])
+def test_mixed_precisions_are_computed_in_the_widest(narrow: str, others: torch.dtype) -> None:
+    """A model in float64 may keep its decay in float32, as Kimi Linear does, and the other way round."""
+    single = torch.float32 if others == torch.float64 else torch.float64
+    inputs = {name: x.float().to(single if name == narrow else others).detach() for name, x in given().items()}
+    expected = chunk_gated_delta_rule(**{name: x.double() for name, x in inputs.items()}, output_final_state=True)
+    reads, state = chunk_gated_delta_rule(**inputs, output_final_state=True)
+    assert reads.dtype == inputs["q"].dtype
+    torch.testing.assert_close(reads, expected[0].to(reads.dtype), rtol=0, atol=0)
+    torch.testing.assert_close(state, expected[1], rtol=0, atol=0)
+
+
+def test_gates_in_mixed_precisions_are_computed_in_the_widest() -> None:
+    inputs = given() | random_sequence({"A_log": (4,), "dt_bias": (4,)})
+    inputs = {name: x.detach().float() if name in ("g", "dt_bias") else x.detach() for name, x in inputs.items()}
+    expected = chunk_gated_delta_rule(**{name: x.double() for name, x in inputs.items()}, use_gate_in_kernel=True)
+    assert torch.equal(chunk_gated_delta_rule(**inputs, use_gate_in_kernel=True)[0], expected[0])
+
+
+@pytest.mark.parametrize("name", ["q", "k", "v", "g", "beta", "initial_state"])
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool, torch.complex64])
+def test_numbers_that_are_not_real_are_refused(name: str, dtype: torch.dtype, without_shape_checks: None) -> None:
+    inputs = given()
+    inputs[name] = inputs[name].detach().to(dtype)
+    with pytest.raises(ValueError, match=f"^{name}: expected a floating-point dtype .*bfloat16.*, got {dtype}"):
+        chunk_gated_delta_rule(**inputs)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("q", (2, 7, 12), "(b, t, g, k) = (2, 7, 4, 3), got (2, 7, 12)"),
+        ("q", (2, 7, 2, 3), "(b, t, g, k) = (2, 7, 4, 3), got (2, 7, 2, 3)"),
+        ("k", (2, 7, 12), "(b, t, g, k), got (2, 7, 12)"),
+        ("v", (2, 7, 20), "(b, t, h, v) = (2, 7, h, v), got (2, 7, 20)"),
+        ("v", (1, 7, 4, 5), "(b, t, h, v) = (2, 7, h, v), got (1, 7, 4, 5)"),
+        ("beta", (2, 7, 4, 5), "(b, t, h) = (2, 7, 4), got (2, 7, 4, 5)"),
+        ("beta", (2, 7, 1), "(b, t, h) = (2, 7, 4), got (2, 7, 1)"),
+        ("g", (2, 4, 7), "(b, t, h) = (2, 7, 4), got (2, 4, 7)"),
+        ("initial_state", (2, 4, 5, 3), "(b, h, k, v) = (2, 4, 3, 5), k × v without state_v_first, got (2, 4, 5, 3)"),
+        ("initial_state", (1, 4, 3, 5), "(b, h, k, v) = (2, 4, 3, 5), k × v without state_v_first, got (1, 4, 3, 5)"),
+    ],
+)
+@pytest.mark.parametrize("function", [chunk_gated_delta_rule, fused_recurrent_gated_delta_rule])
+def test_shapes_that_do_not_fit_are_refused_by_name(
+    function, name: str, shape: tuple[int, ...], message: str, without_shape_checks: None
+) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"{name}: expected shape {message}")):
+        function(**given() | {name: torch.rand(shape)})
+
+
+@pytest.mark.parametrize("name", ["g", "beta"])
+def test_what_a_rule_needs_may_not_be_absent(name: str, without_shape_checks: None) -> None:
+    message = rf"^{name}: expected shape \(b, t, h\) = \(2, 7, 4\), got None"
+    inputs: dict[str, Tensor | None] = {**given(), name: None}
+    with pytest.raises(ValueError, match=message):
+        chunk_gated_delta_rule(**inputs)  # type: ignore[arg-type]
+    if name == "beta":
+        del inputs["g"]
+        with pytest.raises(ValueError, match=message):
+            chunk_delta_rule(**inputs)  # type: ignore[arg-type]
+
+
+def test_exchanged_states_are_refused_with_the_option_too(without_shape_checks: None) -> None:
+    with pytest.raises(
+        ValueError, match=r"\(b, h, v, k\) = \(2, 4, 5, 3\), v × k with state_v_first, got \(2, 4, 3, 5\)"
+    ):
+        chunk_gated_delta_rule(**given(), state_v_first=True)
+    packed = {name: x[:1] for name, x in given().items()} | {"initial_state": torch.rand(2, 4, 5, 3)}
+    with pytest.raises(ValueError, match=r"\(n, h, k, v\) = \(n, 4, 3, 5\), k × v without state_v_first"):
+        chunk_gated_delta_rule(**packed, cu_seqlens=[0, 3, 7])
+
+
+@pytest.mark.parametrize("name", ["A_log", "dt_bias"])
+@pytest.mark.parametrize("size", [1, 3, 8])
+@pytest.mark.parametrize("function", [chunk_gated_delta_rule, fused_recurrent_gated_delta_rule])
+def test_gates_of_another_size_are_refused(function, name: str, size: int, without_shape_checks: None) -> None:
+    gates = {"A_log": torch.zeros(4), "dt_bias": torch.zeros(4)} | {name: torch.zeros(size)}
+    with pytest.raises(ValueError, match=rf"^{name}: expected shape \(4,\).*, got \({size},\)"):
+        function(**given(), **gates, use_gate_in_kernel=True)
+
+
+def test_a_decay_per_channel_has_its_own_name_and_shape(without_shape_checks: None) -> None:
+    inputs = given()
+    with pytest.raises(ValueError, match=r"^gk: expected shape \(b, t, h, k\) = \(2, 7, 4, 3\), got \(2, 7, 4\)"):
+        fused_recurrent_gated_delta_rule(**inputs, gk=inputs["g"])

@@ -1,5 +1,7 @@
 """Kimi delta attention under the names of flash-linear-attention."""
 
+import re
+
 import pytest
 import torch
 from torch import Tensor
@@ -92,3 +94,39 @@ def test_it_is_the_function_of_transformers(name: str) -> None:
     torch.testing.assert_close(ours, stock, rtol=1e-5, atol=1e-6)
     everything = inputs | dict(zip("qkv", values, strict=True))
     torch.testing.assert_close(gradients(ours, everything), gradients(stock, everything), rtol=1e-3, atol=1e-5)
+
+
+def test_mixed_precisions_are_computed_in_the_widest() -> None:
+    """What Kimi Linear hands over in float64: its decay and its cached state are float32 all the same."""
+    inputs = given() | {name: given()[name].detach().float() for name in ("g", "initial_state")}
+    expected = chunk_kda(**{name: x.double() for name, x in inputs.items()}, output_final_state=True)
+    torch.testing.assert_close(chunk_kda(**inputs, output_final_state=True), expected, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("g", (2, 7, 2), "expected shape (b, t, h, k) = (2, 7, 2, 3), got (2, 7, 2)"),
+        ("g", (2, 7, 2, 1), "expected shape (b, t, h, k) = (2, 7, 2, 3), got (2, 7, 2, 1)"),
+        ("beta", (2, 7, 2, 5), "expected shape (b, t, h) = (2, 7, 2), got (2, 7, 2, 5)"),
+        ("A_log", (1,), "expected shape (2,), got (1,)"),
+        ("A_log", (1, 1, 4, 1), "expected shape (2,), got (1, 1, 4, 1)"),
+        ("dt_bias", (2,), "expected shape (2, 3) or (6,), got (2,)"),
+        ("dt_bias", (3, 2), "expected shape (2, 3) or (6,), got (3, 2)"),
+    ],
+)
+@pytest.mark.parametrize("function", [chunk_kda, fused_recurrent_kda])
+def test_shapes_that_do_not_fit_are_refused_by_name(
+    function, name: str, shape: tuple[int, ...], message: str, without_shape_checks: None
+) -> None:
+    inputs = given() | {"A_log": torch.zeros(2), "dt_bias": torch.zeros(6)} | {name: torch.zeros(shape)}
+    with pytest.raises(ValueError, match=re.escape(f"{name}: {message}")):
+        function(**inputs, use_gate_in_kernel=True)
+
+
+def test_gates_in_other_shapes_with_as_many_numbers_are_the_same() -> None:
+    """Checkpoints keep A_log as `1 1 h 1` or `h`, the bias as `h k` or flat."""
+    inputs, gates = given(), random_sequence({"A_log": (2,), "dt_bias": (6,)})
+    turned = {"A_log": gates["A_log"].view(1, 1, 2, 1), "dt_bias": gates["dt_bias"].view(2, 3)}
+    found, expected = (chunk_kda(**inputs, **one, use_gate_in_kernel=True)[0] for one in (turned, gates))
+    assert torch.equal(found, expected)

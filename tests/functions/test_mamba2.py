@@ -1,5 +1,6 @@
 """Mamba-2's rule under the names of mamba-ssm."""
 
+import re
 from inspect import signature
 
 import pytest
@@ -172,3 +173,149 @@ def test_it_is_the_function_of_transformers() -> None:
     expected = modeling_mamba2.mamba2_selective_state_update(state, x, **theirs, dt_softplus=True)
     torch.testing.assert_close(selective_state_update(**step, dt_softplus=True), expected, rtol=1e-5, atol=1e-6)
     torch.testing.assert_close(step["state"], state, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("narrow", ["x", "dt", "A", "B", "C", "initial_states"])
+def test_mixed_precisions_are_computed_in_the_widest(narrow: str) -> None:
+    inputs = {name: x.detach() for name, x in given().items()}
+    inputs[narrow] = inputs[narrow].float()
+    named = {"dt_softplus": True, "return_final_states": True}
+    expected = mamba_chunk_scan_combined(**{name: x.double() for name, x in inputs.items()}, **named)
+    reads, final = mamba_chunk_scan_combined(**inputs, **named)
+    torch.testing.assert_close(reads, expected[0].to(inputs["x"].dtype), rtol=0, atol=0)
+    torch.testing.assert_close(final, expected[1], rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("narrow", ["state", "x", "dt", "A", "B"])
+def test_a_step_in_mixed_precisions_is_computed_in_the_widest(narrow: str) -> None:
+    step = one_step(given(steps=1))
+    step[narrow] = step[narrow].float()
+    wide = {name: x.to(torch.float64, copy=True) for name, x in step.items()}
+    expected = selective_state_update(**wide).to(step["x"].dtype)
+    torch.testing.assert_close(selective_state_update(**step), expected, rtol=1e-13, atol=1e-14)
+    torch.testing.assert_close(step["state"], wide["state"].to(step["state"].dtype), rtol=1e-13, atol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["x", "dt", "A", "B", "C", "D", "initial_states"])
+def test_numbers_that_are_not_real_are_refused(name: str, without_shape_checks: None) -> None:
+    inputs = given()
+    with pytest.raises(ValueError, match=rf"^{name}: expected a floating-point dtype .*, got torch\.int64"):
+        mamba_chunk_scan_combined(**inputs | {name: inputs[name].detach().long()})
+
+
+@pytest.mark.parametrize("name", ["state", "x", "dt", "A", "B", "C", "D"])
+def test_a_step_refuses_numbers_that_are_not_real(name: str, without_shape_checks: None) -> None:
+    step = one_step(given(steps=1))
+    with pytest.raises(ValueError, match=rf"^{name}: expected a floating-point dtype .*, got torch\.int32"):
+        selective_state_update(**step | {name: step[name].int()})
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("x", (2, 7, 12), "(b, t, h, p), got (2, 7, 12)"),
+        ("dt", (2, 7, 1), "(b, t, h) = (2, 7, 4), got (2, 7, 1)"),
+        ("A", (1,), "(h) = (4), got (1,)"),
+        ("A", (4, 1), "(h) = (4), got (4, 1)"),
+        ("B", (2, 7, 5), "(b, t, g, n) = (2, 7, g, n), got (2, 7, 5)"),
+        ("C", (2, 7, 1, 5), "(b, t, g, n) = (2, 7, 2, 5), got (2, 7, 1, 5)"),
+        ("D", (1,), "(h) = (4) or (h, p), got (1,)"),
+        ("D", (1, 3), "(h, p) = (4, 3) or (h), got (1, 3)"),
+        ("dt_bias", (1,), "(h) = (4), got (1,)"),
+        ("z", (2, 7, 4, 1), "(b, t, h, p) = (2, 7, 4, 3), got (2, 7, 4, 1)"),
+        ("initial_states", (2, 4, 5, 3), "(b, h, p, n) = (2, 4, 3, 5), got (2, 4, 5, 3)"),
+        ("seq_idx", (1, 7), "(b, t) = (2, 7), got (1, 7)"),
+        ("seq_idx", (7,), "(b, t) = (2, 7), got (7,)"),
+        ("seq_idx", (2, 8), "(b, t) = (2, 7), got (2, 8)"),
+    ],
+)
+def test_shapes_that_do_not_fit_are_refused_by_name(
+    name: str, shape: tuple[int, ...], message: str, without_shape_checks: None
+) -> None:
+    wrong = torch.zeros(shape, dtype=torch.int32 if name == "seq_idx" else torch.float64)
+    with pytest.raises(ValueError, match=re.escape(f"{name}: expected shape {message}")):
+        mamba_chunk_scan_combined(**given() | {name: wrong}, dt_softplus=True)
+
+
+@pytest.mark.parametrize("limit", [(0.1,), 0.1, (0.1, 0.2, 0.3), None])
+def test_a_limit_that_is_not_two_numbers_is_refused(limit, without_shape_checks: None) -> None:
+    with pytest.raises(ValueError, match=r"^dt_limit: expected the least and the greatest step size, got "):
+        mamba_chunk_scan_combined(**given(), dt_limit=limit, dt_softplus=True)
+
+
+EXPANDED = ", one number per head expanded"
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "message"),
+    [
+        ("state", (2, 4, 5, 3), "(b, h, p, n) = (2, 4, 3, 5), got (2, 4, 5, 3)"),
+        ("state", (1, 4, 3, 5), "(b, h, p, n) = (2, 4, 3, 5), got (1, 4, 3, 5)"),
+        ("x", (12,), "(b, h, p) or (b, p), got (12,)"),
+        ("dt", (2, 4), f"(b, h, p) = (2, 4, 3){EXPANDED}, got (2, 4)"),
+        ("dt", (2, 4, 1), f"(b, h, p) = (2, 4, 3){EXPANDED}, got (2, 4, 1)"),
+        ("A", (4,), f"(h, p, n) = (4, 3, 5){EXPANDED}, got (4,)"),
+        ("A", (1, 3, 5), f"(h, p, n) = (4, 3, 5){EXPANDED}, got (1, 3, 5)"),
+        ("B", (1, 2, 5), "(b, g, n) = (2, g, n), got (1, 2, 5)"),
+        ("C", (2, 1, 5), "(b, g, n) = (2, 2, 5), got (2, 1, 5)"),
+        ("D", (3,), f"(h, p) = (4, 3){EXPANDED}, got (3,)"),
+        ("dt_bias", (4,), f"(h, p) = (4, 3){EXPANDED}, got (4,)"),
+        ("z", (2, 1, 3), "(b, h, p) = (2, 4, 3), got (2, 1, 3)"),
+    ],
+)
+def test_a_step_refuses_shapes_that_do_not_fit_and_keeps_its_state(
+    name: str, shape: tuple[int, ...], message: str, without_shape_checks: None
+) -> None:
+    step = one_step(given(steps=1)) | {name: torch.zeros(shape, dtype=torch.float64)}
+    before = step["state"].clone()
+    with pytest.raises(ValueError, match=re.escape(f"{name}: expected shape {message}")):
+        selective_state_update(**step)
+    assert torch.equal(step["state"], before)
+
+
+def test_a_step_without_heads_has_shapes_without_them(without_shape_checks: None) -> None:
+    shapes = {"state": (2, 5, 6), "x": (2, 6), "dt": (2, 6), "A": (6, 5), "B": (2, 5), "C": (2, 5)}
+    with pytest.raises(ValueError, match=r"^state: expected shape \(b, p, n\) = \(2, 6, 5\), got \(2, 5, 6\)"):
+        selective_state_update(**random_sequence(shapes))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_the_gradients_of_several_steps_are_those_of_the_loop(groups: int) -> None:
+    """They reach every argument, and former steps through the state."""
+    inputs = given(groups, steps=3) | random_sequence({"z": (2, 3, 4, 3)})
+    state, reads = inputs["initial_states"].clone(), []
+    expanded = {name: inputs[name][:, None].expand(-1, 3) for name in ("D", "dt_bias")}
+    expanded["A"] = inputs["A"][:, None, None].expand(-1, 3, 5)
+    for t in range(3):
+        now = {name: inputs[name][:, t] for name in ("x", "B", "C", "z")}
+        step = inputs["dt"][:, t, :, None].expand(-1, -1, 3)
+        reads.append(selective_state_update(state, dt=step, **now, **expanded, dt_softplus=True))
+    ours, hand = (torch.stack(reads, dim=1), state), mamba2_by_hand(**inputs)
+    torch.testing.assert_close(ours, hand, rtol=1e-12, atol=1e-13)
+    torch.testing.assert_close(gradients(ours, inputs), gradients(hand, inputs), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["state", "x", "dt", "A", "B", "C"])
+def test_a_single_argument_may_need_gradients(name: str) -> None:
+    given = random_sequence({"state": (2, 6, 5), "x": (2, 6), "dt": (2, 6), "A": (6, 5), "B": (2, 5), "C": (2, 5)})
+    given = {key: x if key == name else x.detach() for key, x in given.items()}
+    one, state = {name: given[name]}, given["state"].clone()
+    found = gradients((selective_state_update(**given | {"state": state}), state[:0]), one)
+    expected = gradients((by_channel(**given)[0],), one)  # type: ignore[arg-type]
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+
+
+def test_the_gradients_of_a_step_of_mamba_1_are_those_of_the_loop() -> None:
+    given = random_sequence({"state": (2, 6, 5), "x": (2, 6), "dt": (2, 6), "A": (6, 5), "B": (2, 5), "C": (2, 5)})
+    state = given["state"].clone()
+    ours = selective_state_update(**given | {"state": state}), state
+    torch.testing.assert_close(gradients(ours, given), gradients(by_channel(**given), given), rtol=1e-10, atol=1e-12)
+
+
+def test_a_state_that_collects_gradients_itself_is_not_overwritten() -> None:
+    step = one_step(given(steps=1))
+    step["state"].requires_grad_()
+    with pytest.raises(ValueError, match=r"state: .* a leaf that requires gradients; give state\.clone\(\)"):
+        selective_state_update(**step)
+    with torch.no_grad():
+        selective_state_update(**step)

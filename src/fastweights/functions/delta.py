@@ -7,14 +7,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from fastweights.functions.arguments import Sizes, check, precision_of
 from fastweights.functions.gates import log_decay_of, strength_of
-from fastweights.functions.time_first import (
-    CumulativeLengths,
-    at_least_float32,
-    for_value_heads,
-    scaled_to_length,
-    scan,
-)
+from fastweights.functions.time_first import CumulativeLengths, for_value_heads, in_precision, scaled_to_length, scan
 
 States = Float[Tensor, "n h _rows _columns"]
 """The transposed weights S = Wᵀ, k × v, one for each sequence; W itself, v × k, where `state_v_first` is true."""
@@ -49,6 +44,9 @@ def chunk_gated_delta_rule(
     be a multiple of the key heads. With `cu_seqlens`, one row holds several sequences, and there is a state for each
     of them. `cu_seqlens_cpu`, `chunk_indices` and `chunk_size` have no effect: the operator needs none.
     """
+    sizes = check_sequences(q, k, v, initial_state, cu_seqlens, state_v_first)
+    check(sizes, "g", g, "b t h")
+    check(sizes, "beta", beta, "b t h")
     log_decay = log_decay_of(g, use_gate_in_kernel, A_log, dt_bias)
     strength = strength_of(beta, use_beta_sigmoid_in_kernel, allow_neg_eigval)
     return delta_rule(
@@ -92,6 +90,10 @@ def fused_recurrent_gated_delta_rule(
         raise ValueError("gv: a decay per value channel is not served; possible: g and gk")
     if g is None and use_gate_in_kernel:
         raise ValueError("g: use_gate_in_kernel needs it")
+    sizes = check_sequences(q, k, v, initial_state, cu_seqlens, state_v_first)
+    for name, given, letters in (("g", g, "b t h"), ("gk", gk, "b t h k"), ("beta", beta, "b t h")):
+        if given is not None:
+            check(sizes, name, given, letters)
     if g is not None:
         g = log_decay_of(g, use_gate_in_kernel, A_log, dt_bias)
     log_decay = g if gk is None else gk if g is None else gk + g[..., None]
@@ -128,6 +130,8 @@ def chunk_delta_rule(
     state_v_first: bool = False,
 ) -> tuple[Float[Tensor, "b t h v"], States | None]:
     """S ← S + k (β (v - Sᵀ k))ᵀ;  o = scale · Sᵀ q: the gated rule without a decay."""
+    sizes = check_sequences(q, k, v, initial_state, cu_seqlens, state_v_first)
+    check(sizes, "beta", beta, "b t h")
     return delta_rule(
         q,
         k,
@@ -141,6 +145,26 @@ def chunk_delta_rule(
         cu_seqlens,
         state_v_first,
     )
+
+
+def check_sequences(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    initial_state: Tensor | None,
+    cu_seqlens: CumulativeLengths | None,
+    state_v_first: bool,
+) -> Sizes:
+    """The sizes that the rule's tensors agree on; a ValueError names the first one that does not fit."""
+    sizes: Sizes = {}
+    check(sizes, "k", k, "b t g k")
+    check(sizes, "q", q, "b t g k")
+    check(sizes, "v", v, "b t h v")
+    if initial_state is not None:
+        order, which = ("v k", "v × k with") if state_v_first else ("k v", "k × v without")
+        row = "b" if cu_seqlens is None else "n"
+        check(sizes, "initial_state", initial_state, f"{row} h {order}", f", {which} state_v_first")
+    return sizes
 
 
 def delta_rule(
@@ -157,16 +181,17 @@ def delta_rule(
     state_v_first: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """The rule behind all of these names: `log_decay` is per head, per channel or absent."""
-    queries, keys, values, strengths = (at_least_float32(x) for x in (q, k, v, beta))
+    dtype = precision_of(q, k, v, beta, log_decay, initial_state)
+    queries, keys, values, strengths = (in_precision(x, dtype) for x in (q, k, v, beta))
     heads = v.shape[2]
     keys = for_value_heads(scaled_to_length(keys, 1.0, normalise), heads)
     queries = for_value_heads(
         scaled_to_length(queries, k.shape[-1] ** -0.5 if scale is None else scale, normalise), heads
     )
-    decay = None if log_decay is None else at_least_float32(log_decay).exp()
+    decay = None if log_decay is None else in_precision(log_decay, dtype).exp()
     weights = None
     if initial_state is not None:
-        weights = initial_state.to(keys.dtype) if state_v_first else initial_state.to(keys.dtype).mT
+        weights = initial_state.to(dtype) if state_v_first else initial_state.to(dtype).mT
     reads, final = scan(
         queries, keys, values, strengths, strengths, decay, weights, cu_seqlens, every_final=output_final_state
     )

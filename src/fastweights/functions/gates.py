@@ -4,6 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from fastweights.functions.arguments import precision_of
+
 
 def log_decay_of(
     g: Tensor,
@@ -32,16 +34,28 @@ def decay_gate(
     """
     if A_log is None and lower_bound is None:
         raise ValueError("A_log: use_gate_in_kernel needs it, or a lower_bound")
-    logits, of_head = g.to(torch.promote_types(g.dtype, torch.float32)), g.shape[2:]
-    if dt_bias is not None:
-        logits = logits + dt_bias.reshape(of_head)
-    if A_log is not None:
-        rate = A_log.to(logits.dtype).reshape(of_head[0], *[1] * (len(of_head) - 1)).exp()
+    if lower_bound is not None and lower_bound >= 0:
+        raise ValueError(f"lower_bound: expected a negative logarithm of a decay, got {lower_bound}")
+    rates = None if A_log is None else _fitted("A_log", A_log, g.shape[2:3])
+    bias = None if dt_bias is None else _fitted("dt_bias", dt_bias, g.shape[2:])
+    logits = g.to(precision_of(g, A_log, dt_bias))
+    if bias is not None:
+        logits = logits + bias
+    if rates is not None:
+        rate = rates.to(logits.dtype).exp()[(..., *[None] * (g.dim() - 3))]
     if lower_bound is None:
         return -rate * softplus(logits)
-    if lower_bound >= 0:
-        raise ValueError(f"lower_bound: expected a negative logarithm of a decay, got {lower_bound}")
     return lower_bound * (logits if A_log is None else rate * logits).sigmoid()
+
+
+def _fitted(name: str, x: Tensor, shape: torch.Size) -> Tensor:
+    """The tensor in this shape, which it must have already, or be flat; axes of a single number do not count."""
+    flat = (shape.numel(),)
+    given, whole, line = ([n for n in one if n != 1] for one in (x.shape, shape, flat))
+    if given not in (whole, line):
+        possible = f"{tuple(shape)}" if tuple(shape) == flat else f"{tuple(shape)} or {flat}"
+        raise ValueError(f"{name}: expected shape {possible}, got {tuple(x.shape)}")
+    return x.reshape(shape)
 
 
 def strength_of(beta: Tensor, use_beta_sigmoid_in_kernel: bool, allow_neg_eigval: bool) -> Tensor:

@@ -3,7 +3,8 @@
 from jaxtyping import Float
 from torch import Tensor
 
-from fastweights.functions.delta import States, delta_rule
+from fastweights.functions.arguments import check
+from fastweights.functions.delta import States, check_sequences, delta_rule
 from fastweights.functions.gates import log_decay_of, strength_of
 from fastweights.functions.time_first import CumulativeLengths
 
@@ -82,6 +83,9 @@ def fused_recurrent_kda(
     cu_seqlens: CumulativeLengths | None = None,
 ) -> tuple[Float[Tensor, "b t h v"], States | None]:
     """As `chunk_kda`: the operator chooses by itself how it runs a single step or a long sequence."""
+    sizes = check_sequences(q, k, v, initial_state, cu_seqlens, state_v_first)
+    check(sizes, "g", g, "b t h k")
+    check(sizes, "beta", beta, "b t h")
     return delta_rule(
         q,
         k,

@@ -73,9 +73,9 @@ def _scan_each(
     return torch.cat(reads, dim=2), torch.cat(finals)
 
 
-def at_least_float32(x: Tensor) -> Tensor:
-    """The tensor in the precision that it is computed in, with contiguous rows."""
-    x = x.to(torch.promote_types(x.dtype, torch.float32))
+def in_precision(x: Tensor, dtype: torch.dtype) -> Tensor:
+    """The tensor in the dtype that it is computed in, with contiguous rows."""
+    x = x.to(dtype)
     if x.stride(-1) == 1:
         return x
     if x.dim() != 4 or x.stride(1) != 1 or x.numel() < WORTH_BLOCKS:

@@ -1,6 +1,7 @@
 """Precision: language models trained in bfloat16 beside the same ones in float32."""
 
 from dataclasses import replace
+from typing import Literal
 
 from fastweights.experiments.language_models.perplexities import measured, shown
 from fastweights.experiments.language_models.presets import DATASETS, is_unchanged, model_of, size_of
@@ -16,6 +17,8 @@ TEXT = (
     "more; feature maps, memory and optimiser stay in float32. The same models, words, updates and seed in both."
 )
 ARGUMENTS = " --jobs 2"
+Precision = Literal["float32", "bfloat16"]
+PRECISIONS: tuple[Precision, ...] = ("float32", "bfloat16")
 MODELS = {
     "transformer": "Transformer",
     "linear-delta": "Linear, delta rule",
@@ -34,10 +37,10 @@ def runs(options: ReproduceOptions) -> list[Run]:
     if options.quick or options.seeds or options.scale != "cpu":
         raise ValueError("precisions are compared at the size for CPUs, with one seed and one length of training")
     prepared = on_text([f"cpu-{name}" for name in MODELS], options)
-    return [in_precision(run, precision) for run in prepared for precision in ("float32", "bfloat16")]
+    return [in_precision(run, precision) for run in prepared for precision in PRECISIONS]
 
 
-def in_precision(run: Run, precision: str) -> Run:
+def in_precision(run: Run, precision: Precision) -> Run:
     """The run with its products in this precision."""
     return replace(run, training=replace(run.training, precision=precision))
 
@@ -65,7 +68,7 @@ def contents(records: Records) -> tuple[Table, ...]:
     rows = []
     for name, label in MODELS.items():
         if (name, "float32") in found and (name, "bfloat16") in found:
-            exact, low = (measured(found[name, precision]) for precision in ("float32", "bfloat16"))
+            exact, low = (measured(found[name, precision]) for precision in PRECISIONS)
             differences = [f"{100 * (after / before - 1):+.1f} %" for before, after in
                            ((exact.valid, low.valid), (exact.test, low.test))]  # fmt: skip
             cells = [shown(x) for x in (exact.valid, low.valid, exact.test, low.test)]
