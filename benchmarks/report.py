@@ -85,7 +85,7 @@ def machine(record: SpeedRecord) -> str:
 def summary(record: SpeedRecord) -> str:
     """What the README shows: the figure and the shortest table."""
     lines = [
-        "![Training speed by sequence length, and the speed of the kernel beside that of a matrix product](docs/figures/speed.png)",
+        "![Training speed by sequence length, and the kernel beside a matrix product](docs/figures/speed.png)",
         "",
         operators.headline(record).markdown(),
         f"Times and ratios are forward / forward + backward, on 2 threads. {machine(record)}",

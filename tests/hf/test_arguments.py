@@ -1,5 +1,7 @@
 """What transformers may hand to the model besides tokens: each is heeded, or refused in a sentence."""
 
+import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -183,3 +185,48 @@ class TestOtherArguments:
         expected = model(tokens, labels=tokens)
         assert torch.equal(loss, expected.loss)
         assert torch.equal(logits, expected.logits)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+class TestTokens:
+    @pytest.mark.parametrize(
+        ("change", "got"),
+        [
+            (Tensor.float, "got torch.float32"),
+            (lambda tokens: tokens[0], r"got .*\(7,\)"),
+            (lambda tokens: tokens + 60, "from 0 to 59.* got 6"),
+            (lambda tokens: tokens - 60, "from 0 to 59.* got -"),
+        ],
+    )
+    def test_what_is_no_token_id_is_told(self, change: Callable[[Tensor], Tensor], got: str) -> None:
+        model, tokens = example()
+        with pytest.raises(ValueError, match=rf"input_ids: .*vocabulary of 60.*{got}"):
+            model(change(tokens))
+        with pytest.raises(ValueError, match=rf"labels: .*{got}"):
+            model(tokens, labels=change(tokens))
+
+    def test_labels_are_as_many_as_tokens(self) -> None:
+        model, tokens = example()
+        for given in ({"input_ids": tokens}, {"inputs_embeds": model.model.embedding(tokens)}):
+            with pytest.raises(ValueError, match=r"labels: expected one for each of the \(2, 7\) .*got \(2, 6\)"):
+                model(**given, labels=tokens[:, 1:])
+
+    def test_a_label_of_minus_100_is_left_out_and_another_negative_one_is_told(self) -> None:
+        model, tokens = example()
+        labels = tokens.clone()
+        labels[0, 3:] = -100
+        assert model(tokens, labels=labels).loss.isfinite()
+        labels[0, 3:] = -1
+        with pytest.raises(ValueError, match=r"labels: .*or -100 .* got -1 to"):
+            model(tokens, labels=labels)
+
+    @pytest.mark.parametrize("shape", [(2, 7, 16), (7, 32), (2, 7, 32, 1)])
+    def test_embeddings_of_another_width_are_told(self, shape: tuple[int, ...]) -> None:
+        model, _ = example()
+        with pytest.raises(ValueError, match=rf"inputs_embeds: .*\(b, t, 32\), got .*{re.escape(str(shape))}"):
+            model(inputs_embeds=torch.randn(shape))
+
+    def test_embeddings_in_whole_numbers_are_told(self) -> None:
+        model, tokens = example()
+        with pytest.raises(ValueError, match=r"inputs_embeds: .*floating-point .*got torch.int64"):
+            model(inputs_embeds=tokens[..., None].expand(2, 7, 32))

@@ -1,5 +1,8 @@
 """The random features of a layer: when they are drawn, that they are kept, and the stabilised form."""
 
+from collections.abc import Callable
+from copy import deepcopy
+
 import pytest
 import torch
 from torch import Tensor
@@ -74,6 +77,29 @@ def test_a_redraw_does_not_disturb_an_earlier_backward_pass() -> None:
     layer.resample()
     y.sum().backward()
     assert layer.projection.weight.grad.isfinite().all()
+
+
+def gradient(layer: FastWeightAttention, x: Tensor) -> Tensor:
+    return torch.func.grad(lambda x: layer(x)[0].square().sum())(x)
+
+
+def many(layer: FastWeightAttention, x: Tensor) -> Tensor:
+    return torch.func.vmap(lambda row: layer(row[None])[0][0])(x)
+
+
+@pytest.mark.parametrize("transformed", [gradient, many])
+def test_inside_a_function_transform_the_features_stay(
+    transformed: Callable[[FastWeightAttention, Tensor], Tensor],
+) -> None:
+    layer, x = FastWeightAttention(8, 2, feature_map=Favor(6), backend="recurrent"), torch.randn(2, 5, 8)
+    before = features(layer)
+    found = transformed(layer, x)
+    assert torch.equal(layer.mapping.projection, before)
+    copy = deepcopy(layer).eval()
+    assert torch.equal(copy(x)[0], layer.eval()(x)[0])
+    torch.testing.assert_close(transformed(copy, x), found)
+    layer.train()(x)
+    assert not torch.equal(features(layer), before), "outside they are drawn again"
 
 
 @pytest.mark.parametrize("rule", [SumRule(), DeltaRule()], ids=str)

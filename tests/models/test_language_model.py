@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 from torch.testing import assert_close
 
 from fastweights.experiments.language_models.presets import PRESETS
@@ -160,3 +161,43 @@ def test_exported_with_dynamic_batch_and_time_it_gives_the_same_hidden_vectors()
         (found, states), (expected, _) = program(tokens), model(tokens)
         torch.testing.assert_close(found, expected)
         assert all(isinstance(state, FastWeightState) for state in states)
+
+
+TOKENS = torch.arange(22, 40).view(2, 9)
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+class TestTokens:
+    @pytest.mark.parametrize(
+        ("wrong", "got"),
+        [
+            (TOKENS.float(), "got torch.float32"),
+            (TOKENS == 1, "got torch.bool"),
+            (TOKENS[0], r"shape \(b, t\), got .*\(9,\)"),
+            (TOKENS[None], r"shape \(b, t\), got .*\(1, 2, 9\)"),
+            (TOKENS.clone().fill_(40), "from 0 to 39.* got 40 to 40"),
+            (TOKENS - 40, "from 0 to 39.* got -18 to -1"),
+        ],
+    )
+    def test_what_is_no_token_id_is_told(self, wrong: Tensor, got: str) -> None:
+        model = tiny(FastWeightAttentionConfig())
+        with pytest.raises(ValueError, match=rf"tokens: .*vocabulary of 40.*{got}"):
+            model(wrong)
+        with pytest.raises(ValueError, match=rf"targets: .*{got}"):
+            model.losses(model(TOKENS)[0], wrong)
+
+    def test_targets_are_as_many_as_hidden_vectors(self) -> None:
+        model = tiny(FastWeightAttentionConfig())
+        with pytest.raises(ValueError, match=r"targets: expected one for each of the \(2, 9\) hidden .*got \(2, 8\)"):
+            model.losses(model(TOKENS)[0], TOKENS[:, 1:])
+
+    def test_the_first_and_the_last_word_and_no_word_at_all_are_taken(self) -> None:
+        model = tiny(FastWeightAttentionConfig())
+        for tokens in (torch.tensor([[0, 39]]), torch.tensor([[0, 39]], dtype=torch.int32), TOKENS[:, :0]):
+            hidden, _ = model(tokens)
+            assert model.losses(hidden, tokens.long()).shape == tokens.shape
+
+    def test_under_vmap_they_have_no_values_to_check(self) -> None:
+        model = tiny(RelativeAttentionConfig(9))
+        found = torch.func.vmap(lambda tokens: model(tokens[None])[0][0])(TOKENS)
+        assert_close(found, model(TOKENS)[0])

@@ -24,7 +24,7 @@ from fastweights.hf.configuration import FastWeightConfig
 from fastweights.hf.strict import StrictModel, newest_mask
 from fastweights.kernels.native.generation import MOST_ROWS
 from fastweights.memory import LayerState
-from fastweights.models.language_model import LanguageModel
+from fastweights.models.language_model import LanguageModel, check_targets, check_tokens
 
 
 class FastWeightForCausalLM(StrictModel, GenerationMixin):
@@ -73,7 +73,9 @@ class FastWeightForCausalLM(StrictModel, GenerationMixin):
                 f"past_key_values: expected a FastWeightCache, which holds the states of the layers, got "
                 f"{type(past_key_values).__name__}"
             )
-        embedded = self.model.embedding(input_ids) if inputs_embeds is None else inputs_embeds
+        embedded = self._embedded(input_ids) if inputs_embeds is None else self._checked(inputs_embeds)
+        if labels is not None:
+            self._check_labels(labels, embedded)
         seen = 0 if past_key_values is None else past_key_values.get_seq_length()
         mask = None if attention_mask is None else newest_mask(attention_mask, embedded, seen)
         states = None if past_key_values is None else past_key_values.states
@@ -91,6 +93,27 @@ class FastWeightForCausalLM(StrictModel, GenerationMixin):
             past_key_values=past_key_values,
             hidden_states=None if hidden_states is None else tuple(hidden_states),
         )
+
+    def _embedded(self, input_ids: Tensor | None) -> Tensor:
+        assert input_ids is not None
+        check_tokens("input_ids", input_ids, self.model.config.vocabulary_size)
+        embedded: Tensor = self.model.embedding(input_ids)
+        return embedded
+
+    def _checked(self, embedded: Tensor) -> Tensor:
+        """Embeddings of the caller's own, if the layers can take them."""
+        width = self.model.config.model_dim
+        if embedded.dim() != 3 or embedded.shape[-1] != width or not embedded.is_floating_point():
+            raise ValueError(
+                f"inputs_embeds: expected a floating-point tensor of shape (b, t, {width}), "
+                f"got {embedded.dtype} of shape {tuple(embedded.shape)}"
+            )
+        return embedded
+
+    def _check_labels(self, labels: Tensor, embedded: Tensor) -> None:
+        size = self.model.config.vocabulary_size
+        check_tokens("labels", labels.masked_fill(labels == -100, 0), size, ", or -100 for none")
+        check_targets("labels", labels, embedded)
 
     def _loss(self, hidden: Tensor, labels: Tensor, num_items: int | Tensor | None) -> Tensor:
         """Over labels that are not -100, each predicted from the positions before it.

@@ -8,6 +8,7 @@ from fastweights.feature_maps import FeatureMap
 from fastweights.feature_maps.base import RandomFeatureMap
 from fastweights.kernels.features import fused_features
 from fastweights.kernels.native.attention import Definition, Masking, fused_attention
+from fastweights.kernels.transforms import active_transform
 from fastweights.memory import Normalisation
 from fastweights.shapes import Projection, Vectors
 
@@ -16,7 +17,7 @@ class FeatureProjection(nn.Module):
     """φ'(x) for the keys and queries of a layer.
 
     Random features are a buffer, saved with the model; keys and queries share them. `redraw` replaces them in training
-    mode only.
+    mode only, and not inside torch.func.
     """
 
     projection: Projection | None
@@ -43,8 +44,12 @@ class FeatureProjection(nn.Module):
             self.projection = drawn.to(self.projection.dtype)
 
     def redraw(self) -> None:
-        """Random features for a new mini-batch (Sec. 5.3)."""
-        if self.training:
+        """Random features for a new mini-batch (Sec. 5.3).
+
+        Inside torch.func's grad, vmap and the like the features stay: the buffer would keep a tensor of the transform,
+        which is of no use after it.
+        """
+        if self.training and active_transform() == "none":
             self.resample()
 
     @override

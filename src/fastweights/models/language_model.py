@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from typing_extensions import override
@@ -13,6 +14,7 @@ from fastweights.layers import Block, FeedForward, SinusoidalPositions
 from fastweights.layers.adaptive_embedding import AdaptiveEmbedding
 from fastweights.layers.block import MOST_LAYERS
 from fastweights.layers.exact.dropout import Dropout
+from fastweights.layers.exact.padding import is_readable
 from fastweights.layers.word_scores import WordScores
 from fastweights.memory import LayerState
 from fastweights.models.attention import REGISTRIES, AttentionConfig, FastWeightAttentionConfig
@@ -88,6 +90,7 @@ class LanguageModel(CheckpointedModel):
         self, tokens: Int[Tensor, "b t"], states: Sequence[LayerState] | None = None, mask: Mask | None = None
     ) -> tuple[Inputs, list[LayerState]]:
         """The hidden vectors that predict the next token at each position, and the state of every layer."""
+        check_tokens("tokens", tokens, self.config.vocabulary_size)
         return self.run(self.embedding(tokens), states, mask)
 
     def run(
@@ -113,6 +116,8 @@ class LanguageModel(CheckpointedModel):
 
     def losses(self, hidden: Inputs, targets: Int[Tensor, "b t"]) -> Float[Tensor, "b t"]:
         """-log p of each target."""
+        check_tokens("targets", targets, self.config.vocabulary_size)
+        check_targets("targets", targets, hidden)
         return self.embedding.losses(hidden, targets)
 
     def log_probabilities(self, hidden: Inputs) -> Float[Tensor, "b t vocabulary"]:
@@ -122,6 +127,29 @@ class LanguageModel(CheckpointedModel):
     def scores(self, hidden: Float[Tensor, " model"]) -> WordScores:
         """log p of the words that can follow one hidden vector, for drawing one of them."""
         return self.embedding.scores(hidden)
+
+
+def check_tokens(name: str, tokens: Tensor, vocabulary_size: int, more: str = "") -> None:
+    """Raise a ValueError if `tokens` are not ids of a vocabulary; `more` says what else they may be.
+
+    Values are looked at on the CPU only, as a GPU would make the host wait, and not while a call is compiled or traced.
+    """
+    expected = f"{name}: expected ids of a vocabulary of {vocabulary_size}"
+    if tokens.dtype not in (torch.int64, torch.int32) or tokens.dim() != 2:
+        got = f"{tokens.dtype} of shape {tuple(tokens.shape)}"
+        raise ValueError(f"{expected}, a tensor of torch.int64 or torch.int32 of shape (b, t), got {got}")
+    if not is_readable(tokens) or not tokens.is_cpu or tokens.numel() == 0:
+        return
+    low, high = (int(bound) for bound in tokens.aminmax())
+    if low < 0 or high >= vocabulary_size:
+        raise ValueError(f"{expected}, from 0 to {vocabulary_size - 1}{more}, got {low} to {high}")
+
+
+def check_targets(name: str, targets: Tensor, hidden: Tensor) -> None:
+    """Raise a ValueError unless there is a target for each hidden vector."""
+    if targets.shape != hidden.shape[:-1]:
+        expected = f"expected one for each of the {tuple(hidden.shape[:-1])} hidden vectors"
+        raise ValueError(f"{name}: {expected}, got {tuple(targets.shape)}")
 
 
 def _initialise(module: nn.Module) -> None:

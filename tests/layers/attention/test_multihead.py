@@ -1,8 +1,12 @@
 """In the place of nn.MultiheadAttention: the same call, the same masks, the layers of torch around it."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from fastweights.layers import MultiheadFastWeights
@@ -75,3 +79,57 @@ def test_another_sequence_needs_a_layer_for_it() -> None:
         MultiheadFastWeights(12, 3, batch_first=True)(x, x.clone(), x.clone())
     with pytest.raises(ValueError, match="cross-attention cannot be causal"):
         MultiheadFastWeights(12, 3, causal=True, cross=True)
+
+
+def encoder_layer() -> tuple[nn.TransformerEncoderLayer, Tensor, Tensor, Tensor]:
+    """A causal layer of torch with a memory in it, inputs, the causal mask and padding in its float form."""
+    layer = nn.TransformerEncoderLayer(16, 2, 24, dropout=0.0, batch_first=True)
+    layer.self_attn = MultiheadFastWeights(16, 2, batch_first=True, causal=True)
+    padding = torch.zeros(2, 6)
+    padding[1, 4:] = -torch.inf
+    return layer, torch.randn(2, 6, 16), nn.Transformer.generate_square_subsequent_mask(6), padding
+
+
+@pytest.mark.usefixtures("without_shape_checks")
+def test_exported_with_masks_it_gives_the_same() -> None:
+    layer, x, mask, padding = encoder_layer()
+    given = {"src_mask": mask, "src_key_padding_mask": padding, "is_causal": True}
+    with torch.no_grad():
+        program = torch.export.export(layer, (x,), given).module()
+        for inputs in (x, x.flip(0)):
+            assert_close(program(inputs, **given), layer(inputs, **given))
+
+
+def test_compiled_with_masks_into_one_graph_it_gives_the_same() -> None:
+    """In a process of its own: the shape checks of the tests are more than torch.compile can trace."""
+    program = Path(__file__).with_name("compiled_multihead.py")
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert float(done.stdout) <= 1e-6
+
+
+def test_on_the_meta_device_masks_have_no_values_to_check() -> None:
+    layer, *given = encoder_layer()
+    x, mask, padding = (tensor.to("meta") for tensor in given)
+    y = layer.to("meta")(x, src_mask=mask, src_key_padding_mask=padding, is_causal=True)
+    assert y.shape == x.shape
+    assert y.device.type == "meta"
+
+
+def test_padding_in_floats_is_zero_or_minus_infinity() -> None:
+    layer, x = MultiheadFastWeights(12, 3, batch_first=True), torch.randn(2, 7, 12)
+    padding = torch.zeros(2, 7, dtype=torch.bool)
+    padding[1, 5:] = True
+    added = torch.zeros(2, 7).masked_fill(padding, -torch.inf)
+    assert torch.equal(layer(x, x, x, key_padding_mask=added)[0], layer(x, x, x, key_padding_mask=padding)[0])
+    for wrong in (torch.ones(2, 7), padding.float(), added.clamp(min=-1e9), torch.full((2, 7), torch.nan)):
+        with pytest.raises(ValueError, match=r"key_padding_mask: .*0 for real steps and -inf .*or a bool tensor"):
+            layer(x, x, x, key_padding_mask=wrong)
+
+
+def test_many_paddings_in_floats_at_once() -> None:
+    layer, x = MultiheadFastWeights(12, 3, batch_first=True), torch.randn(2, 7, 12)
+    paddings = torch.zeros(3, 2, 7)
+    paddings[1, 1, 5:] = paddings[2, 0, 3:] = -torch.inf
+    found = torch.func.vmap(lambda padding: layer(x, x, x, key_padding_mask=padding)[0])(paddings)
+    assert_close(found, torch.stack([layer(x, x, x, key_padding_mask=padding)[0] for padding in paddings]))

@@ -27,7 +27,7 @@ class FastWeightCrossAttention(MemoryAttention):
 
     def write(self, source: Inputs, state: FastWeightState | None = None, mask: Mask | None = None) -> FastWeightState:
         """Write a source sequence, or a further piece of it, into the memory."""
-        state = self._start(source, mask, state)
+        state = self._start(source, mask, state, self.source_projection)
         source = without_padding(source, mask)
         keys, values, *gate_logits = self._split(self.source_projection(source), *self._dims)
         writes = self._writes(source, keys, values, gate_logits, mask)
@@ -53,7 +53,7 @@ class FastWeightCrossAttention(MemoryAttention):
     ) -> tuple[Inputs, FastWeightState]:
         if state is None:
             raise ValueError("state: cross-attention reads a memory that `write(source)` made; got None")
-        state = self._start(x, mask, state)
+        state = self._start(x, mask, state, self.query_projection)
         real = without_padding(x, mask)
         y = self._outputs(self._read(self.queries(real), state))
         refuse_overflow(real, state, y, None)
@@ -68,8 +68,8 @@ class FastWeightCrossAttention(MemoryAttention):
         self, x: Inputs, source: Source, mask: Mask | None = None, source_mask: SourceMask | None = None
     ) -> Inputs:
         """The outputs for whole sequences, each with its source, of which no memory is kept."""
-        check_inputs(x, mask, self.model_dim)
-        check_inputs(source, source_mask, self.model_dim)
+        check_inputs(x, mask, self.model_dim, self.query_projection)
+        check_inputs(source, source_mask, self.model_dim, self.source_projection)
         self.mapping.redraw()
         real, source = without_padding(x, mask), without_padding(source, source_mask)
         (queries,) = self._split(self.query_projection(real), self.key_dim)

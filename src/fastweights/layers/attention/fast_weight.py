@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.kernels.native.attention import Masking
+from fastweights.layers.attention.arguments import check_parts, check_switches
 from fastweights.layers.attention.memory_attention import MemoryAttention
 from fastweights.layers.attention.output_gate import OutputGate
 from fastweights.layers.attention.short_convolution import ShortConvolution
@@ -54,13 +55,11 @@ class FastWeightAttention(MemoryAttention):
         output_gate: OutputGate | None = None,
         value_skip: bool = False,
     ) -> None:
+        check_parts(convolution=convolution, output_gate=output_gate)
+        check_switches(causal=causal, value_skip=value_skip)
         self.num_key_heads = num_heads if num_key_heads is None else num_key_heads
         if num_key_heads is not None and (num_key_heads < 1 or num_heads % num_key_heads):
             raise ValueError(f"num_key_heads: expected a divisor of num_heads {num_heads}, got {num_key_heads}")
-        if value_skip and update_rule.writes_per_step > 1:
-            raise ValueError(
-                f"value_skip: {update_rule} writes several values per step; which one is meant is not said"
-            )
         super().__init__(
             model_dim,
             num_heads,
@@ -73,6 +72,10 @@ class FastWeightAttention(MemoryAttention):
             read_scale=read_scale,
             backend=backend,
         )
+        if value_skip and update_rule.writes_per_step > 1:
+            raise ValueError(
+                f"value_skip: {update_rule} writes several values per step; which one is meant is not said"
+            )
         self.causal = causal
         self.convolution = None if convolution is None else convolution.build(sum(self._sizes[:3]))
         self.output_gate = None if output_gate is None else output_gate.build(model_dim, num_heads, self.value_dim)
@@ -104,7 +107,7 @@ class FastWeightAttention(MemoryAttention):
     ) -> tuple[Inputs, FastWeightState]:
         if mask is None and boundaries is None and (taken := attention_step(self, x, state)) is not None:
             return taken
-        state = self._start(x, mask, state)
+        state = self._start(x, mask, state, self.projection)
         self._check_packing(x, mask, boundaries)
         real = without_padding(x, mask)
         projected = self.projection(real)
@@ -127,7 +130,7 @@ class FastWeightAttention(MemoryAttention):
         plain = self.convolution is None and self.output_gate is None and self.skip is None
         if not plain or self.num_key_heads != self.num_heads:
             return self.forward(x, None, mask)[0]
-        check_inputs(x, mask, self.model_dim)
+        check_inputs(x, mask, self.model_dim, self.projection)
         self.mapping.redraw()
         real = without_padding(x, mask)
         queries, keys, values, *gate_logits = self.projection(real).split(self._sizes, dim=-1)
@@ -163,8 +166,10 @@ class FastWeightAttention(MemoryAttention):
         return x if groups == 1 else x.repeat_interleave(groups, dim=1)
 
     @override
-    def _start(self, x: Inputs, mask: Tensor | None, state: FastWeightState | None) -> FastWeightState:
-        state = super()._start(x, mask, state)
+    def _start(
+        self, x: Inputs, mask: Tensor | None, state: FastWeightState | None, projection: nn.Module | None = None
+    ) -> FastWeightState:
+        state = super()._start(x, mask, state, projection)
         expected = None
         if self.convolution is not None:
             expected = (x.shape[0], self.convolution.width - 1, sum(self._sizes[:3]))

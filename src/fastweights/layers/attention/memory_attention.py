@@ -5,7 +5,7 @@ from torch import Tensor, nn
 
 from fastweights.feature_maps import DPFP, FeatureMap
 from fastweights.kernels.native.attention import Masking
-from fastweights.layers.attention.arguments import check_choices, check_sizes, check_state
+from fastweights.layers.attention.arguments import check_choices, check_reads, check_sizes, check_state
 from fastweights.layers.attention.choices import refuse_what_does_not_go_together
 from fastweights.layers.attention.low_rank import linear
 from fastweights.layers.exact.overflow import refuse_overflow
@@ -47,7 +47,8 @@ class MemoryAttention(Observed, nn.Module):
         backend: str = "auto",
     ) -> None:
         super().__init__()
-        check_choices(backend, feature_map=feature_map, update_rule=update_rule, normalisation=normalisation)
+        check_choices(feature_map=feature_map, update_rule=update_rule, normalisation=normalisation)
+        check_reads(attention_normalisation, read_scale, backend)
         check_sizes(key_dim=key_dim, value_dim=value_dim)
         self.model_dim, self.num_heads, self.read_scale = model_dim, num_heads, read_scale
         self.key_dim = key_dim or _per_head(model_dim, num_heads, "key_dim")
@@ -106,9 +107,11 @@ class MemoryAttention(Observed, nn.Module):
         """Draw new random features, if the feature map has any."""
         self.mapping.resample(generator)
 
-    def _start(self, x: Inputs, mask: Tensor | None, state: FastWeightState | None) -> FastWeightState:
+    def _start(
+        self, x: Inputs, mask: Tensor | None, state: FastWeightState | None, projection: nn.Module | None = None
+    ) -> FastWeightState:
         """Check the inputs; return the given state, or an empty one and fresh random features for a new sequence."""
-        check_inputs(x, mask, self.model_dim)
+        check_inputs(x, mask, self.model_dim, projection)
         if state is None:
             self.mapping.redraw()
             return self.initial_state(x.shape[0], x.dtype, x.device)

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from fastweights.layers.attention.cross import FastWeightCrossAttention
 from fastweights.layers.attention.fast_weight import FastWeightAttention
+from fastweights.layers.exact.padding import is_readable
 
 Sequence = Float[Tensor, "_ _ model"]
 """Time first, or batch first."""
@@ -18,7 +19,9 @@ class MultiheadFastWeights(nn.Module):
     """Takes the arguments of `nn.MultiheadAttention`; there are no attention weights to return or to drop.
 
     `cross=True` is for a source that other sequences read. `options` are those of `FastWeightAttention` or
-    `FastWeightCrossAttention`. Padding is true in `key_padding_mask`, as there.
+    `FastWeightCrossAttention`. Padding is true in `key_padding_mask`, as there, or -inf in one of floats. A mask whose
+    values have another meaning is refused; under torch.compile, torch.export and torch.func and on the meta device
+    values cannot be looked at, and `attn_mask` counts as causal.
     """
 
     # What nn.TransformerEncoderLayer looks at before it takes a shortcut of its own: it must not.
@@ -89,10 +92,21 @@ def _real_steps(padding: Tensor | None) -> Tensor | None:
     """True for real steps; a float mask has -inf in padded ones, as nn.TransformerEncoderLayer makes it."""
     if padding is None:
         return None
-    return ~padding if padding.dtype == torch.bool else padding == 0
+    if padding.dtype == torch.bool:
+        return ~padding
+    real = padding == 0
+    if is_readable(padding) and not bool((real | (padding == -torch.inf)).all()):
+        raise ValueError(
+            "key_padding_mask: expected 0 for real steps and -inf for padded ones, got other numbers; possible: these, "
+            "or a bool tensor that is true for padded steps"
+        )
+    return real
 
 
 def _is_causal(mask: Tensor, steps: int) -> bool:
+    if mask.shape != (steps, steps):
+        return False
+    if not is_readable(mask):
+        return True
     hidden = mask if mask.dtype == torch.bool else mask == -torch.inf
-    future = torch.ones(steps, steps, dtype=torch.bool, device=mask.device).triu(1)
-    return hidden.shape == future.shape and bool((hidden == future).all())
+    return bool((hidden == torch.ones_like(hidden).triu(1)).all())

@@ -65,7 +65,7 @@ class SoftmaxAttention(nn.Module):
     def forward(
         self, x: Inputs, state: KeyValueState | None = None, mask: Mask | None = None
     ) -> tuple[Inputs, KeyValueState]:
-        check_inputs(x, mask, self.model_dim)
+        check_inputs(x, mask, self.model_dim, self.projection)
         x = without_padding(x, mask)
         queries, keys, values = split_heads(
             self.projection(x), self.num_heads, self.key_dim, self.key_dim, self.value_dim

@@ -36,7 +36,7 @@ class SoftmaxCrossAttention(nn.Module):
 
     def write(self, source: Inputs, state: KeyValueState | None = None, mask: Mask | None = None) -> KeyValueState:
         """Keep the keys and values of a source sequence, or of a further piece of it."""
-        check_inputs(source, mask, self.model_dim)
+        check_inputs(source, mask, self.model_dim, self.source_projection)
         if mask is not None:
             # A padded step may hold anything, NaN included; zeros keep it out of products and gradients.
             source = source.masked_fill(~mask[..., None], 0.0)
@@ -51,7 +51,7 @@ class SoftmaxCrossAttention(nn.Module):
     def forward(
         self, x: Inputs, state: KeyValueState | None = None, mask: Mask | None = None
     ) -> tuple[Inputs, KeyValueState]:
-        check_inputs(x, mask, self.model_dim)
+        check_inputs(x, mask, self.model_dim, self.query_projection)
         if state is None:
             raise ValueError("state: cross-attention reads a memory that `write(source)` made; got None")
         if mask is not None:
