@@ -131,6 +131,7 @@ def test_the_final_states_of_packed_sequences() -> None:
         ({"return_varlen_states": True}, "return_varlen_states: expected cu_seqlens and seq_idx"),
         ({"return_varlen_states": True, "cu_seqlens": [0, 4, 7]}, "places where seq_idx changes, got"),
         ({"return_varlen_states": True, "cu_seqlens": [0, 3, 3, 7]}, "places where seq_idx changes, got"),
+        ({"return_varlen_states": True, "cu_seqlens": torch.tensor([0.0, 3.7, 7.0])}, "tensor of whole numbers, got"),
     ],
 )
 def test_lengths_that_do_not_fit_are_refused(options, message: str) -> None:

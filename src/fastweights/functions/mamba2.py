@@ -11,6 +11,7 @@ from torch.nn.functional import pad, silu, softplus
 from fastweights.functions.arguments import Sizes, check, check_shape, precision_of
 from fastweights.functions.time_first import CumulativeLengths, for_value_heads, in_precision, scan
 from fastweights.memory import boundaries_of, fast_weight_scan
+from fastweights.memory.packing import whole_numbers
 
 NO_LIMIT = (0.0, math.inf)
 
@@ -103,7 +104,7 @@ def _check_lengths(
         return
     if cu_seqlens is None or begins is None or initial_states is not None:
         raise ValueError("return_varlen_states: expected cu_seqlens and seq_idx, and no initial_states")
-    ends = [int(end) for end in cu_seqlens]
+    ends = whole_numbers(cu_seqlens, "cu_seqlens")
     expected = boundaries_of(ends, begins.shape[1])
     expected[:, :1] = False
     if sorted(set(ends)) != ends or not torch.equal(expected, begins.cpu()):
