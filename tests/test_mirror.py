@@ -33,6 +33,7 @@ ELSEWHERE = {
     "experiments/contrast/contrast.py": "experiments/contrast/test_claims.py",
     "experiments/contrast/outcomes.py": "experiments/contrast/test_claims.py",
     "experiments/contrast/presets.py": "experiments/contrast/test_task.py",
+    "experiments/documents/presets.py": "experiments/documents/test_documents.py",
     "experiments/growth/curves.py": "experiments/growth/test_claims.py",
     "experiments/growth/growth.py": "experiments/growth/test_claims.py",
     "experiments/growth/positions.py": "experiments/growth/test_claims.py",

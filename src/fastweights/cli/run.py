@@ -27,12 +27,15 @@ def run(
 
     Args:
         setting: capacity (every key once) and overwriting (keys come again) are the paper's; parity, counting and words
-            track states, rebinding and recall ask for variables, questions is bAbI, images has labels that change.
+            track states, rebinding and recall ask for variables, questions is bAbI, images has labels that change,
+            documents translates with a memory that goes on.
         model: where to start from. Capacity and overwriting: softmax, elu, dpfp1 … dpfp3, favor64 … favor512, tanh;
-            dpfp1 if absent. The others: softmax, sum, delta, delta-l2, delta-centred, nlms, gated-delta, kimi-delta, …
+            dpfp1 if absent. Documents: gated-centred or delta, and either with -alone. The others: softmax, sum, delta,
+            delta-l2, delta-centred, nlms, gated-delta, kimi-delta, …
         rule: capacity and overwriting: sum, delta, schlag2021 or schlag2021-nolayernorm; the usual one if absent.
         changes: change any field of the run, as in --set num_keys=50 --set attention.feature_map.nu=2.
-        data: questions: the folder of bAbI; images: that of the IDX files of MNIST, or drawn, which needs no files.
+        data: questions: the folder of bAbI; images: that of the IDX files of MNIST, or drawn, which needs no files;
+            documents: a folder of sentence pairs in order.
         results: folder for the record; results/ in the repository, fastweights-results/ elsewhere.
     """
     from importlib import import_module

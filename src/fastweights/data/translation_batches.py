@@ -97,7 +97,7 @@ class PairBatches:
         row without targets.
         """
         mine, rows = self.rows(step, part, parts), self._rows(step)
-        batch = self._batch(mine, rows, parts)
+        batch = batch_of(self.pairs, mine, rows, parts)
         if part >= len(rows):
             batch.labels.fill_(IGNORED)
         return batch
@@ -133,26 +133,10 @@ class PairBatches:
     def _latest(self) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
         return {}
 
-    def _batch(self, mine: NDArray[np.int64], rows: NDArray[np.int64], parts: int) -> TranslationBatch:
-        source_lengths, target_lengths = self._lengths
-        source = _rows_with_end(self.pairs.source, mine, int(source_lengths[rows].max()))
-        target = _rows_with_end(self.pairs.target, mine, int(target_lengths[rows].max()))
-        shifted = np.concatenate([np.full((len(mine), 1), START), target[:, :-1]], axis=1)
-        return TranslationBatch(
-            source=torch.from_numpy(source),
-            source_mask=torch.from_numpy(source != PAD),
-            # After the last label there is no input either.
-            inputs=torch.from_numpy(np.where(target == PAD, PAD, shifted)),
-            labels=torch.from_numpy(np.where(target == PAD, IGNORED, target)),
-            pairs=torch.from_numpy(mine),
-            tokens_of_step=int(target_lengths[rows].sum()),
-            parts=parts,
-        )
-
     @cached_property
     def _lengths(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Tokens of both sides of every pair, one special symbol included."""
-        return self.pairs.source.lengths + 1, self.pairs.target.lengths + 1
+        return with_end(self.pairs)
 
     @cached_property
     def _kept(self) -> NDArray[np.int64]:
@@ -182,6 +166,31 @@ class PairBatches:
                 starts.append(place)
                 width = length
         return starts
+
+
+def with_end(pairs: PairedSentences) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Tokens of both sides of every pair, one special symbol included."""
+    return pairs.source.lengths + 1, pairs.target.lengths + 1
+
+
+def batch_of(
+    pairs: PairedSentences, mine: NDArray[np.int64], rows: NDArray[np.int64], parts: int = 1
+) -> TranslationBatch:
+    """Some rows of a step's batch, padded to the width of all of its rows; a share of `parts`."""
+    source_lengths, target_lengths = pairs.source.lengths[rows] + 1, pairs.target.lengths[rows] + 1
+    source = _rows_with_end(pairs.source, mine, int(source_lengths.max()))
+    target = _rows_with_end(pairs.target, mine, int(target_lengths.max()))
+    shifted = np.concatenate([np.full((len(mine), 1), START), target[:, :-1]], axis=1)
+    return TranslationBatch(
+        source=torch.from_numpy(source),
+        source_mask=torch.from_numpy(source != PAD),
+        # After the last label there is no input either.
+        inputs=torch.from_numpy(np.where(target == PAD, PAD, shifted)),
+        labels=torch.from_numpy(np.where(target == PAD, IGNORED, target)),
+        pairs=torch.from_numpy(mine),
+        tokens_of_step=int(target_lengths.sum()),
+        parts=parts,
+    )
 
 
 def _rows_with_end(sentences: Sentences, numbers: NDArray[np.int64], width: int) -> NDArray[np.int64]:

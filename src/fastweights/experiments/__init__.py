@@ -20,6 +20,7 @@ from importlib import import_module
 EXPERIMENTS: dict[str, str] = {
     "retrieval": "fastweights.experiments.retrieval",
     "translation": "fastweights.experiments.translation",
+    "documents": "fastweights.experiments.documents",
     "language-model": "fastweights.experiments.language_models",
     "contrast": "fastweights.experiments.contrast",
     "growth": "fastweights.experiments.growth",

@@ -50,17 +50,17 @@ def measured(wrong: int, loss: float) -> Record:
 
 def test_the_table_shows_scores_and_costs() -> None:
     records = {
-        joined(run_of("standard", 1), 4): measured(1, 2.0),
-        joined(run_of("linear", 1), 4): measured(5, 2.5),
+        joined(run_of("standard", 1), 16): measured(1, 2.0),
+        joined(run_of("linear", 1), 16): measured(5, 2.5),
         # Table 1's own runs, and a length that nobody asked for, do not stand here.
         run_of("linear", 1): record(2),
         joined(run_of("linear", 1), 5): measured(0, 1.0),
     }
     (table,) = tables_of(lengths, records)
     standard, linear = table.rows
-    assert standard[:4] == ("pairs en-de", "Standard", "4", "2.000")
+    assert standard[:4] == ("pairs en-de", "Standard", "16", "2.000")
     assert standard[6:] == ("0.0", "500", "3.00")
-    assert linear[1:4] == ("Linear", "4", "2.500")
+    assert linear[1:4] == ("Linear", "16", "2.500")
     assert float(linear[6]) > 1
     assert len(lengths.coverage(records).found) == 2
     assert tables_of(lengths, {})[0].markdown() == "(no runs yet)"

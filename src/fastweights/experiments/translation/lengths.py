@@ -14,9 +14,8 @@ from fastweights.training.run import Run
 
 TITLE = "Lengths: several sentences translated as one"
 TEXT = (
-    "The sentences of Multi30k, and those of Europarl as they are here, have nothing to do with their neighbours, so "
-    "that a memory carried from sentence to sentence has nothing to tell. What can be asked is what length costs: "
-    "neighbours are joined, source with source and target with target, and every model is trained with as many updates "
+    "Neighbouring sentences of Multi30k have nothing to do with each other; what can be asked is what length costs. "
+    "Neighbours are joined, source with source and target with target, and every model is trained with as many updates "
     "of as many tokens. Softmax attention keeps every token; the others have to hold all sentences in a memory that "
     "does not grow."
 )
@@ -24,10 +23,9 @@ ARGUMENTS = " --data multi30k --jobs 2"
 MODELS = {
     "standard": "Standard",
     "linear": "Linear",
-    "dpfp2": "DPFP-2",
     "dpfp2-delta": "DPFP-2, delta rule in the decoder",
 }
-JOINED = (1, 4, 16)
+JOINED = (1, 16)
 STEPS = 1000
 LONGEST = 1024
 """Tokens of a side: no joined pair of Multi30k has as many."""

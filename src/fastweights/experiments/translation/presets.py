@@ -46,7 +46,7 @@ SIZES = {
         TranslationConfig(TranslatorConfig(4000, dropout=0.2), longest=128), replace(CPU.training, steps=8000)
     ),
     # Sentences are twice as long as those of Multi30k, and there are twice as many to translate at every evaluation.
-    "translation-europarl": replace(CPU, training=replace(CPU.training, evaluate_every=1500)),
+    "translation-europarl": replace(CPU, training=replace(CPU.training, steps=2000, evaluate_every=1000)),
     "translation-big": Run(
         # "transformer_vaswani_wmt_en_de_big" of the recipe; heads of 64.
         TranslationConfig(

@@ -1,0 +1,56 @@
+"""The runs with documents by name: a memory in the decoder that is carried on, or emptied at every sentence."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fastweights.config import unknown
+from fastweights.experiments.documents.config import DocumentsConfig
+from fastweights.experiments.translation.presets import PRESETS
+from fastweights.feature_maps import DPFP
+from fastweights.memory import CentredL2
+from fastweights.models.attention import FastWeightAttentionConfig
+from fastweights.models.translator import TranslatorConfig
+from fastweights.training.config import TrainingConfig
+from fastweights.training.run import Run
+from fastweights.update_rules import DeltaRule, GatedDeltaRule
+
+SEEDS = (1, 2, 3)
+DECODERS: dict[str, FastWeightAttentionConfig] = {
+    "gated-centred": FastWeightAttentionConfig(DPFP(2), GatedDeltaRule(), CentredL2(), read_scale=1.0),
+    "delta": FastWeightAttentionConfig(DPFP(2), DeltaRule(), read_scale=1.0),
+}
+"""The best memory of carried language models, and the paper's delta rule."""
+ALONE = "-alone"
+"""Behind the name of a model whose memory is emptied at every sentence."""
+TRAINING = TrainingConfig(
+    steps=1500,
+    batch_size=24,
+    learning_rate=3e-3,
+    warmup_steps=250,
+    clip_norm=1.0,
+    beta2=0.98,
+    log_every=50,
+    evaluate_every=500,
+)
+
+
+def preset(name: str, model: str | None = None, rule: str | None = None, seed: int = 1) -> Run:
+    """DPFP-2 with the sum rule in encoder and cross-attention, as in Table 1, and one of the memories as decoder."""
+    if rule is not None:
+        raise ValueError(f"rule: the models of {name} name their rule, as in --model delta; got {rule!r}")
+    model = model or "gated-centred"
+    if (decoder := model.removesuffix(ALONE)) not in DECODERS:
+        raise ValueError(f"model: {unknown('name', model, MODELS)}")
+    translator = PRESETS["translation-cpu-dpfp2"].task.model  # type: ignore[attr-defined]
+    assert isinstance(translator, TranslatorConfig)
+    translator = replace(translator, decoder_attention=DECODERS[decoder])
+    config = DocumentsConfig(translator, carried=model == decoder)
+    return Run(config, replace(TRAINING, seed=seed), preset=f"documents-{model}")
+
+
+MODELS = tuple(f"{decoder}{end}" for decoder in DECODERS for end in ("", ALONE))
+
+
+def grid(seeds: Sequence[int] = SEEDS) -> list[tuple[str, Run]]:
+    """Every run by its model."""
+    return [(model, preset("documents", model, seed=seed)) for seed in seeds for model in MODELS]

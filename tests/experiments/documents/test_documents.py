@@ -1,0 +1,79 @@
+"""The runs with documents, and what the tables say about records with given losses and scores."""
+
+from dataclasses import asdict
+
+import pytest
+
+from fastweights.evaluation.bleu import score_translations
+from fastweights.experiments.documents import documents
+from fastweights.experiments.documents.documents import PLACES
+from fastweights.experiments.documents.presets import MODELS, preset
+from fastweights.experiments.families import codec
+from fastweights.experiments.options import ReproduceOptions
+from fastweights.experiments.records import Records
+from fastweights.files import Json
+from fastweights.runs.record import Record
+from shown_figures import tables_of
+from translation_records import REFERENCES, translations
+
+
+def reading(loss: float, wrong: int) -> Json:
+    score = asdict(score_translations(translations(wrong), REFERENCES))
+    tokens = [10] * 32
+    return {
+        "loss": loss,
+        "sums": [10 * loss] * 32,
+        "tokens": tokens,
+        "bleu": score["bleu"],
+        "statistics": score["statistics"],
+    }
+
+
+def records(carried: tuple[float, int], alone: tuple[float, int], seed: int = 1) -> Records:
+    found = {}
+    for model, kinds in (("delta", {"carried": carried, "alone": (3.0, 5)}), ("delta-alone", {"alone": alone})):
+        run = preset("documents", model, seed=seed)
+        splits = {split: {kind: reading(*given) for kind, given in kinds.items()} for split in ("val", "test")}
+        found[run] = Record(codec().to_plain(run), {"best_loss": 2.0, "steps": 9, "readings": splits}, {}, {})
+    return found
+
+
+def test_every_memory_is_carried_and_emptied() -> None:
+    runs = documents.runs()
+    assert len(set(runs)) == len(runs) == len(MODELS) == 4
+    assert [run.task.carried for run in runs] == [True, False, True, False]  # type: ignore[attr-defined]
+    assert len(set(documents.runs(ReproduceOptions(seeds=(1, 2))))) == 8
+    assert PLACES[-1][1] == runs[0].task.document  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="--quick is for figures"):
+        documents.runs(ReproduceOptions(quick=True))
+
+
+def test_names_that_are_not_there_are_told() -> None:
+    with pytest.raises(ValueError, match="model: unknown name 'delt'"):
+        preset("documents", "delt")
+    with pytest.raises(ValueError, match="rule: the models of documents name their rule"):
+        preset("documents", "delta", "sum")
+
+
+def test_the_tables_compare_with_a_memory_that_is_never_carried() -> None:
+    scores, places = tables_of(documents, records((1.9, 0), (2.0, 6)))
+    carried, read_alone, alone = scores.rows
+    assert carried[:5] == ("delta rule", "carried on", "carried on", "1.900", "1.900")
+    assert carried[-1].startswith("-5.0 %; +")
+    assert carried[-1].endswith(": better")
+    assert read_alone[1:4] == ("carried on", "sentence by sentence", "3.000")
+    assert read_alone[-1].startswith("+50.0 %")
+    assert alone[1:3] == ("sentence by sentence", "sentence by sentence")
+    assert alone[-2:] == ("–", "–")
+    assert places.rows[1] == ("delta rule", "test", *["1.900 against 2.000 (-5.0 %)"] * 4)
+    worse, undecided = (tables_of(documents, records((2.0, wrong), (2.0, 3)))[0].rows[0] for wrong in (9, 3))
+    assert worse[-1].endswith(": worse")
+    assert undecided[-1] == "+0.0 %; +0.0 BLEU, p = 1.000: undecided"
+
+
+def test_seeds_are_counted() -> None:
+    found = {**records((1.9, 0), (2.0, 6)), **records((1.7, 0), (2.0, 6), seed=2)}
+    assert tables_of(documents, found)[0].rows[0][3].startswith("1.800 ± ")
+    assert documents.coverage(found)[1] == 6
+    assert documents.coverage({})[:2] == ([], 4)
+    assert tables_of(documents, {})[0].markdown() == "(no runs yet)"
