@@ -50,5 +50,5 @@ def test_shares_are_columns_of_the_whole(train: PairedSentences) -> None:
 
 
 def test_too_few_pairs_are_refused(train: PairedSentences) -> None:
-    with pytest.raises(ValueError, match="columns: 60 pairs have at most 100 tokens a side, too few for 61 columns"):
+    with pytest.raises(ValueError, match="batch_size: 60 of 60 pairs have at most 100 tokens a side, too few for 61"):
         DocumentBatches(train, 61, 100)

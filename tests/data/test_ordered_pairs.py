@@ -51,4 +51,7 @@ def test_other_languages_and_bad_input(tmp_path: Path) -> None:
         write_in_order(pairs, tmp_path / "text.txt", tmp_path / "out", Languages("en", "fr"))
     with pytest.raises(ValueError, match=r"text\.txt: no such file or folder"):
         write_in_order(pairs, tmp_path / "text.txt", tmp_path / "out", ENGLISH_GERMAN)
+    (tmp_path / "text.txt").write_text("Nothing of it .\n")
+    with pytest.raises(ValueError, match=r"text\.txt: no sentence of train, val, test stands there just once"):
+        write_in_order(pairs, tmp_path / "text.txt", tmp_path / "out", ENGLISH_GERMAN)
     assert not (tmp_path / "out").exists()

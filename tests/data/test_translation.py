@@ -51,6 +51,12 @@ def test_raw_lines_are_kept_for_scoring(folder: Path, tmp_path: Path) -> None:
         ["dog test_a 0", "dog test_a very 1"],
         ["Hündin  test_a 0", "Hündin  test_a very 1"],
     )
+    (folder / "val.en").write_bytes(b"a dog\rbarks\nit sleeps\n")
+    (folder / "val.de").write_bytes("der Hund bellt\nsie\u2028schläft\n".encode())
+    assert opened(folder, tmp_path).lines("val") == (
+        ["a dog\rbarks", "it sleeps"],
+        ["der Hund bellt", "sie\u2028schläft"],
+    ), "only a line feed ends a line"
     with pytest.raises(ValueError, match="'train' has no raw lines; possible: val, test_a, test_b"):
         corpus.lines("train")
     with pytest.raises(ValueError, match="unknown name 'test'; possible: train, val, test_a, test_b"):

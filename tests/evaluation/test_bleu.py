@@ -85,6 +85,9 @@ def test_kept_translations_are_read_back(tmp_path: Path) -> None:
     lines = ["Ein Hund läuft.", "", "a\u2028b\x85"]
     write_lines(tmp_path / "hypotheses.de", lines)
     assert read_lines(tmp_path / "hypotheses.de") == lines
+    for content, expected in ((b"a\r\nb", ["a", "b"]), (b"a\n\n", ["a", ""]), (b"a", ["a"]), (b"\n", [""]), (b"", [])):
+        (tmp_path / "cut").write_bytes(content)
+        assert read_lines(tmp_path / "cut") == expected
     with pytest.raises(ValueError, match="translation 2 has a line feed inside"):
         write_lines(tmp_path / "x", ["a", "b\nc"])
     (tmp_path / "latin").write_bytes(b"\xe4\n")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -93,8 +94,11 @@ def test_a_line_of_ten_thousand_words_is_translated(model: Translator) -> None:
     assert len(texts(model, ["dogs " * 10_000, "cat"], search)) == 2
 
 
-@pytest.mark.parametrize("change", [{"beams": 0}, {"batch_tokens": 0}, {"window": 0}, {"longest_extra": 0}])
-def test_what_cannot_be(change: dict[str, int]) -> None:
+@pytest.mark.parametrize(
+    "change",
+    [{"beams": 0}, {"batch_tokens": 0}, {"window": 0}, {"longest_extra": 0}, {"length_penalty": float("nan")}],
+)
+def test_what_cannot_be(change: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(change))):
         replace(SHORT, **change)
 

@@ -16,4 +16,5 @@ def test_means_and_spread() -> None:
     assert over_seeds([]) == "–"
     assert over_seeds([27.66]) == "27.7"
     assert over_seeds([1.0, 2.0, 3.0]) == "2.0 ± 1.0"
-    assert over_seeds([1.0, 3.0], lambda mean: f"about {mean:g}") == "about 2 ± 1.4"
+    assert over_seeds([1.0, 3.0], lambda mean: f"about {mean:g}") == "about 2 ± about 1.41421"
+    assert over_seeds([1.25, 1.35], "{:.3f}".format) == "1.300 ± 0.071"

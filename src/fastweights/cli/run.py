@@ -48,7 +48,10 @@ def run(
 
     results = results_folder(results)
     check_results_folder(results)
-    wanted = codec().changed(import_module(f"{runnable()[setting]}.presets").preset(setting, model, rule), changes)
+    presets = import_module(f"{runnable()[setting]}.presets")
+    wanted = codec().changed(presets.preset(setting, model, rule), changes)
+    if hasattr(presets, "for_data"):
+        wanted = presets.for_data(wanted, data)
     record = load(results).get(wanted)
     if record is None:
         record = carry_out(wanted, results, data=data, display=Display.on_terminal())

@@ -26,8 +26,8 @@ class DocumentBatches:
     def __post_init__(self) -> None:
         if len(self._kept) < self.columns:
             raise ValueError(
-                f"columns: {len(self._kept)} pairs have at most {self.longest} tokens a side, too few for "
-                f"{self.columns} columns"
+                f"batch_size: {len(self._kept)} of {len(self.pairs)} pairs have at most {self.longest} tokens a side, "
+                f"too few for {self.columns} rows"
             )
 
     def __len__(self) -> int:

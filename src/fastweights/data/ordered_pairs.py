@@ -32,13 +32,16 @@ def write_in_order(pairs: Path, text: Path, out: Path, languages: Languages) -> 
     splits = {name: list(files.pairs()) for name, files in find_splits(pairs, languages).items()}
     known = {letters(source) for found in splits.values() for source, _ in found}
     places = places_of(known, (line for path in _files(text) for line in text_lines(path)))
-    counts = {}
-    for name, found in splits.items():
-        placed = sorted((place, pair) for pair in found if (place := places.get(letters(pair[0]))) is not None)
-        counts[name] = len(placed), len(found)
+    placed = {
+        name: sorted((place, pair) for pair in found if (place := places.get(letters(pair[0]))) is not None)
+        for name, found in splits.items()
+    }
+    if lost := [name for name, found in placed.items() if not found]:
+        raise ValueError(f"{text}: no sentence of {', '.join(lost)} stands there just once")
+    for name, found in placed.items():
         for side, language in enumerate((languages.source, languages.target)):
-            write_whole(out / f"{name}.{language}", "".join(f"{pair[side]}\n" for _, pair in placed).encode())
-    return counts
+            write_whole(out / f"{name}.{language}", "".join(f"{pair[side]}\n" for _, pair in found).encode())
+    return {name: (len(found), len(splits[name])) for name, found in placed.items()}
 
 
 def places_of(known: set[str], lines: Iterable[str]) -> dict[str, int]:
@@ -64,6 +67,8 @@ def _sentences(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _files(text: Path) -> list[Path]:
+    if not text.exists():
+        raise ValueError(f"{text}: no such file or folder")
     return list(dict.fromkeys(path for paths in files_of(text).values() for path in paths))
 
 
@@ -74,7 +79,7 @@ def main() -> None:
     pairs, text, out = map(Path, sys.argv[1:4])
     try:
         counts = write_in_order(pairs, text, out, Languages(*(sys.argv[4:] or ("en", "de"))))
-    except ValueError as error:
+    except (ValueError, OSError) as error:
         raise SystemExit(f"error: {error}") from error
     for split, (found, total) in counts.items():
         print(f"{split}: {found:,} of {total:,} pairs have a place in the text")

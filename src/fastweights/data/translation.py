@@ -109,7 +109,8 @@ class TranslationCorpus:
         if name == TRAIN or name not in self.splits:
             possible = ", ".join(split for split in self.splits if split != TRAIN)
             raise ValueError(f"split: {name!r} has no raw lines; possible: {possible}")
-        read = [(self.folder / f"{name}.{side}.txt").read_text(encoding="utf-8") for side in SIDES]
+        # In a text file other line ends than a line feed would be taken for one.
+        read = [(self.folder / f"{name}.{side}.txt").read_bytes().decode() for side in SIDES]
         sides = (text.split("\n")[:-1] for text in read)
         source, target = (
             [" ".join(lines[start : start + joined]) for start in range(0, len(lines), joined)] for lines in sides

@@ -62,7 +62,8 @@ def write_lines(path: Path, lines: Sequence[str]) -> None:
 def read_lines(path: Path) -> list[str]:
     """The lines of a text file that holds one sentence a line."""
     try:
-        return [line.removesuffix("\r") for line in path.read_bytes().decode("utf-8-sig").split("\n")][:-1]
+        text = path.read_bytes().decode("utf-8-sig")
+        return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")] if text else []
     except UnicodeDecodeError as error:
         raise ValueError(f"{path}: not UTF-8 text (byte {error.object[error.start]:#04x}: {error.reason})") from error
 

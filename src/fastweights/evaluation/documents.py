@@ -7,28 +7,27 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
+from torch import Tensor
 
 from fastweights.data.translation_batches import TranslationBatch
 from fastweights.data.translation_tokeniser import END, PAD, START
 from fastweights.evaluation.translate import Search
 from fastweights.memory import LayerState
 from fastweights.models.translator import Translator
-from fastweights.shapes import Inputs
 from fastweights.training.carried_state import States
 
 
 def read_sentence(
     model: Translator, batch: TranslationBatch, states: Sequence[LayerState] | None
-) -> tuple[Inputs, States]:
-    """The hidden vectors that predict the labels of a batch, and the memories before the next sentence of each row."""
+) -> tuple[Tensor, States]:
+    """The hidden vectors that predict the labels of a batch, and the memories after it."""
     memories = model.write(model.encode(batch.source, batch.source_mask), batch.source_mask)
-    hidden, after = model.decode(batch.inputs, memories, states, batch.inputs != PAD)
-    return hidden, before_next_sentence(after)
+    return model.decode(batch.inputs, memories, states, batch.inputs != PAD)
 
 
 def before_next_sentence(states: Sequence[LayerState]) -> States:
-    """The same memories, with places counted anew."""
-    return [replace(state, steps=torch.zeros_like(state.steps)) for state in states]
+    """The memories after a sentence as those before the next one: places are counted anew."""
+    return [replace(state, steps=torch.zeros_like(state.steps)) for state in states]  # type: ignore[call-arg]
 
 
 @dataclass(frozen=True)
@@ -47,13 +46,13 @@ class PlaceLosses:
 def losses_by_place(
     model: Translator, batches: Iterable[TranslationBatch], document: int, *, carried: bool
 ) -> PlaceLosses:
-    """-log p of the targets by place in documents of so many sentences, with memories carried on inside of each."""
-    sums, tokens, states = [0.0] * document, [0] * document, None
-    device = next(model.parameters()).device
+    """-log p of the targets by place in documents of so many sentences; the memories hold the targets before."""
+    sums, tokens = [0.0] * document, [0] * document
+    device, states = next(model.parameters()).device, None
     for number, batch in enumerate(batches):
         place = number % document
-        hidden, after = read_sentence(model, batch.to(device), states if place and carried else None)
-        states = after
+        hidden, after = read_sentence(model, batch.to(device), states if place else None)
+        states = before_next_sentence(after) if carried else None
         sums[place] += float(model.losses(hidden, batch.labels.to(device)).double().sum())
         tokens[place] += batch.tokens
     return PlaceLosses(tuple(sums), tuple(tokens))
@@ -63,30 +62,31 @@ def losses_by_place(
 def translate_documents(
     model: Translator, batches: Iterable[TranslationBatch], document: int, *, carried: bool
 ) -> Iterator[tuple[int, list[int]]]:
-    """The number of every pair and the likeliest tokens of its translation, which the memories keep for the next."""
-    states: Sequence[LayerState] | None = None
+    """The number of every pair and the tokens of its translation; the memories hold the translations before."""
+    states: States | None = None
     for number, batch in enumerate(batches):
-        place = number % document
-        found, states = search_greedily(model, batch, states if place and carried else None)
+        found, after = search_greedily(model, batch, states if number % document else None)
+        states = before_next_sentence(after) if carried else None
         yield from zip(batch.pairs.tolist(), found, strict=True)
 
 
 def search_greedily(
     model: Translator, batch: TranslationBatch, states: Sequence[LayerState] | None
 ) -> tuple[list[list[int]], States]:
-    """The likeliest next token until `</s>`, for every row; a row that has ended writes nothing any more."""
+    """The likeliest tokens up to `</s>`, for every row, and the memories after them."""
     device, search = next(model.parameters()).device, Search(beams=1)
     batch = batch.to(device)
     memories = model.write(model.encode(batch.source, batch.source_mask), batch.source_mask)
+    after = list(states) if states is not None else None
     longest = torch.tensor([search.longest(int(length)) for length in batch.source_mask.sum(dim=1)], device=device)
     token = torch.full_like(batch.source[:, :1], START)
-    going, found = torch.ones_like(longest, dtype=torch.bool), []
+    going, found = torch.ones_like(longest, dtype=torch.bool), list[Tensor]()
     while going.any():
-        hidden, states = model.decode(token, memories, states, going[:, None])
+        hidden, after = model.decode(token, memories, after, going[:, None])
         token = model.log_probabilities(hidden).argmax(dim=-1)
         token[longest == len(found) + 1] = END
         found.append(token[:, 0].masked_fill(~going, PAD))
         going = going & (token[:, 0] != END)
-    assert states is not None
+    assert after is not None
     rows = [[word for word in row if word != PAD] for row in torch.stack(found, dim=1).tolist()]
-    return rows, before_next_sentence(states)
+    return rows, after

@@ -1,5 +1,6 @@
 """Translating text: lines in, lines out, in order and as a stream, by the beam search of Hugging Face's `generate`."""
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -30,6 +31,8 @@ class Search:
 
     def __post_init__(self) -> None:
         require_at_least(1, self, "beams", "batch_tokens", "window")
+        if not math.isfinite(self.length_penalty):
+            raise ValueError(f"length_penalty: expected a finite number, got {self.length_penalty}")
         if self.longest_ratio < 0 or self.longest_extra < 1:
             raise ValueError(
                 f"longest_ratio and longest_extra: expected at least 0 and 1, got {self.longest_ratio} and "

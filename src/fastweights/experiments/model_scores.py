@@ -31,4 +31,4 @@ def over_seeds(values: Sequence[float], shown: Callable[[float], str] = "{:.1f}"
     if not values:
         return "–"
     mean = shown(statistics.fmean(values))
-    return mean if len(values) < 2 else f"{mean} ± {statistics.stdev(values):.1f}"
+    return mean if len(values) < 2 else f"{mean} ± {shown(statistics.stdev(values))}"

@@ -36,8 +36,12 @@ def test_a_task_needs_pairs_in_order() -> None:
     [
         ([], "'readings' is not a table"),
         ({"val": 3}, "'readings' is not a table"),
+        ({"val": {}}, "'readings' is not a table"),
+        ({"val": {"alone": 3}}, "no losses by place of val, alone"),
+        ({"val": {"alone": {**READING, "sums": 3}}}, "no losses by place of val, alone"),
+        ({"val": {"alone": {**READING, "sums": ["x"]}}}, "no losses by place of val, alone"),
         ({"val": {"alone": {**READING, "bleu": "3"}}}, "'readings' has no bleu of val, alone"),
-        ({"val": {"alone": {"bleu": 3.0}}}, "'readings' has no loss of val, alone"),
+        ({"val": {"alone": {**READING, "loss": [2]}}}, "'readings' has no loss of val, alone"),
         ({"val": {"alone": {**READING, "statistics": [[1]]}}}, "'statistics' of val are not"),
         ({"val": {"alone": {**READING, "tokens": [2, 3]}}}, "no losses by place of val, alone"),
     ],
@@ -51,4 +55,5 @@ def test_a_result_without_readings_is_not_measured() -> None:
     TASK.check_result({})
     TASK.check_result({"readings": {"val": {"alone": READING}}})
     assert not TASK.is_measured({})
-    assert TASK.is_measured({"readings": {}})
+    assert not TASK.is_measured({"readings": {}})
+    assert TASK.is_measured({"readings": {"val": {"alone": READING}}})

@@ -1,6 +1,7 @@
 """The runs with documents, and what the tables say about records with given losses and scores."""
 
 from dataclasses import asdict
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +15,7 @@ from fastweights.experiments.records import Records
 from fastweights.files import Json
 from fastweights.runs.record import Record
 from shown_figures import tables_of
+from tiny_translation import write_pairs
 from translation_records import REFERENCES, translations
 
 
@@ -29,23 +31,28 @@ def reading(loss: float, wrong: int) -> Json:
     }
 
 
-def records(carried: tuple[float, int], alone: tuple[float, int], seed: int = 1) -> Records:
+def records(carried: tuple[float, int], alone: tuple[float, int], seed: int = 1, *, pairs: str = "digest") -> Records:
     found = {}
     for model, kinds in (("delta", {"carried": carried, "alone": (3.0, 5)}), ("delta-alone", {"alone": alone})):
-        run = preset("documents", model, seed=seed)
-        splits = {split: {kind: reading(*given) for kind, given in kinds.items()} for split in ("val", "test")}
+        run = codec().changed(preset("documents", model, seed=seed), [f"pairs={pairs}"])
+        splits = {split: {kind: reading(*given) for kind, given in kinds.items()} for split in ("val", "test_a")}
         found[run] = Record(codec().to_plain(run), {"best_loss": 2.0, "steps": 9, "readings": splits}, {}, {})
     return found
 
 
-def test_every_memory_is_carried_and_emptied() -> None:
-    runs = documents.runs()
+def test_every_memory_is_carried_and_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    data = str(write_pairs(tmp_path))
+    runs = documents.runs(ReproduceOptions(data=data))
     assert len(set(runs)) == len(runs) == len(MODELS) == 4
     assert [run.task.carried for run in runs] == [True, False, True, False]  # type: ignore[attr-defined]
-    assert len(set(documents.runs(ReproduceOptions(seeds=(1, 2))))) == 8
+    assert len({run.task.pairs for run in runs} - {""}) == 1  # type: ignore[attr-defined]
+    assert len(set(documents.runs(ReproduceOptions(data=data, seeds=(1, 2))))) == 8
     assert PLACES[-1][1] == runs[0].task.document  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="--quick is for figures"):
         documents.runs(ReproduceOptions(quick=True))
+    with pytest.raises(ValueError, match="data: documents need a folder"):
+        documents.runs(ReproduceOptions())
 
 
 def test_names_that_are_not_there_are_told() -> None:
@@ -73,7 +80,24 @@ def test_the_tables_compare_with_a_memory_that_is_never_carried() -> None:
 
 def test_seeds_are_counted() -> None:
     found = {**records((1.9, 0), (2.0, 6)), **records((1.7, 0), (2.0, 6), seed=2)}
-    assert tables_of(documents, found)[0].rows[0][3].startswith("1.800 ± ")
+    assert tables_of(documents, found)[0].rows[0][3] == "1.800 ± 0.141"
     assert documents.coverage(found)[1] == 6
     assert documents.coverage({})[:2] == ([], 4)
     assert tables_of(documents, {})[0].markdown() == "(no runs yet)"
+
+
+def test_only_runs_of_one_corpus_are_compared() -> None:
+    few = {run: found for run, found in records((1.0, 0), (1.0, 0), pairs="other").items() if run.task.carried}  # type: ignore[attr-defined]
+    found = {**few, **records((1.9, 0), (2.0, 6))}
+    assert len(few) == 1
+    assert tables_of(documents, found)[0].rows[0][3] == "1.900"
+    assert len(documents.coverage(found).found) == 2
+
+
+def test_places_that_no_text_reaches_are_left_open() -> None:
+    found = records((1.9, 0), (2.0, 6))
+    for record in found.values():
+        for reading_of_split in record.result["readings"].values():
+            for one in reading_of_split.values():
+                one["sums"][16:], one["tokens"][16:] = [0.0] * 16, [0] * 16
+    assert tables_of(documents, found)[1].rows[0][-2:] == ("1.900 against 2.000 (-5.0 %)", "–")

@@ -8,7 +8,7 @@ import torch
 
 from fastweights.evaluation.documents import read_sentence
 from fastweights.experiments.carry_out import Stopped, carry_out
-from fastweights.experiments.documents.presets import preset
+from fastweights.experiments.documents.presets import for_data, preset
 from fastweights.experiments.documents.task import DocumentsTask
 from fastweights.experiments.families import codec
 from fastweights.experiments.records import load
@@ -32,12 +32,12 @@ def pairs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return write_pairs(tmp_path)
 
 
-def tiny(model: str, *changes: str) -> Run:
-    return codec().changed(preset("documents", model), (*TINY, *changes))
+def tiny(pairs: Path, model: str, *changes: str) -> Run:
+    return for_data(codec().changed(preset("documents", model), (*TINY, *changes)), str(pairs))
 
 
 def opened(pairs: Path, model: str, *changes: str) -> DocumentsTask:
-    run = tiny(model, *changes)
+    run = tiny(pairs, model, *changes)
     task = run.task.open(run.training, str(pairs))
     assert isinstance(task, DocumentsTask)
     return task
@@ -91,7 +91,7 @@ def test_shares_average_to_the_whole(pairs: Path) -> None:
 
 
 def test_interrupted_it_resumes_to_the_same_record(pairs: Path, tmp_path: Path) -> None:
-    run, data = tiny("delta"), str(pairs)
+    run, data = tiny(pairs, "delta"), str(pairs)
     whole = carry_out(run, tmp_path / "whole", data=data)
     calls = iter(range(1000))
     with pytest.raises(Stopped):
@@ -109,7 +109,7 @@ def test_interrupted_it_resumes_to_the_same_record(pairs: Path, tmp_path: Path) 
 
 def test_the_record_has_both_readings_of_every_text(pairs: Path, tmp_path: Path) -> None:
     carried, alone = (
-        carry_out(tiny(model), tmp_path / "results", data=str(pairs)) for model in ("delta", "delta-alone")
+        carry_out(tiny(pairs, model), tmp_path / "results", data=str(pairs)) for model in ("delta", "delta-alone")
     )
     assert carried is not None
     assert alone is not None
@@ -117,16 +117,37 @@ def test_the_record_has_both_readings_of_every_text(pairs: Path, tmp_path: Path)
     assert all(list(found) == ["carried", "alone"] for found in carried.result["readings"].values())
     assert list(alone.result["readings"]["val"]) == ["alone"]
     reading = carried.result["readings"]["val"]["carried"]
+    assert (reading["sentences"], [count > 0 for count in reading["tokens"]]) == (6, [True] * 4), "a whole document"
+    assert reading["sums"] != carried.result["readings"]["val"]["alone"]["sums"]
     assert reading["loss"] == pytest.approx(sum(reading["sums"]) / sum(reading["tokens"]), rel=1e-5)
     assert carried.result["best_loss"] == pytest.approx(reading["loss"], rel=1e-5)
     assert (carried.result["pairs"], carried.result["left_out"]) == (60, 0)
 
 
+def test_texts_are_read_in_whole_documents(pairs: Path) -> None:
+    """Six validation pairs are one stretch for documents of four, and two for documents of three."""
+    assert [opened(pairs, "delta", f"document={n}").measured["val"].columns for n in (4, 3, 50)] == [1, 2, 1]
+
+
+def test_softmax_attention_reads_sentences_alone(pairs: Path) -> None:
+    task = opened(pairs, "delta-alone", "model.decoder_attention=softmax")
+    model = task.build()
+    loss, states = task.loss(model, task.batch(0, Share()), None)
+    assert loss.isfinite()
+    assert states is None
+    assert task.evaluate(model.eval(), 0, lambda: False) is not None
+    with pytest.raises(ValueError, match="carried: softmax attention keeps every step"):
+        opened(pairs, "delta", "model.decoder_attention=softmax").build()
+
+
 def test_what_cannot_be_is_refused(pairs: Path) -> None:
     with pytest.raises(ValueError, match=r"vocabulary_size: the text has \d+ byte pairs, not 4000; possible: --set"):
         opened(pairs, "delta", "model.vocabulary_size=4000")
-    with pytest.raises(ValueError, match="columns: 60 pairs"):
+    with pytest.raises(ValueError, match="batch_size: 60 of 60 pairs"):
         opened(pairs, "delta", "training.batch_size=61")
-    with pytest.raises(ValueError, match="carried: softmax attention keeps every step"):
-        opened(pairs, "delta", "model.decoder_attention=softmax").build()
-    opened(pairs, "delta-alone", "model.decoder_attention=softmax").build()
+    run = tiny(pairs, "delta")
+    with (pairs / "train.en").open("a") as source, (pairs / "train.de").open("a") as target:
+        source.write("a dog\n")
+        target.write("ein Hund\n")
+    with pytest.raises(ValueError, match="run: it is that of other pairs"):
+        run.task.open(run.training, str(pairs))

@@ -39,5 +39,6 @@ def test_the_run_of_another_task_is_named(folder: Path) -> None:
     (folder / "config.json").write_text(to_json(other))
     with pytest.raises(ValueError, match="runs of this task keep no model"):
         load_language_model(folder)
+    (folder / "vocabulary.json").unlink()
     with pytest.raises(ValueError, match="the run of another task, not of a language model"):
         vocabulary_of(folder)

@@ -41,6 +41,7 @@ def reached(**wrong: tuple[int, ...]) -> Corpora:
         ("a large Performer is as good as softmax", {"standard": (3, 3), "performer_m128": (3, 3)}, "holds"),
         ("a large Performer is as good as softmax", {"standard": (2, 2), "performer_m128": (9, 9)}, "does not hold"),
         ("a large Performer is as good as softmax", {"standard": (4,), "performer_m128": (-5,)}, "undecided"),
+        ("a large Performer is as good as softmax", {"standard": (0, 6, 6), "performer_m128": (10, 5, 5)}, "undecided"),
     ],
 )
 def test_the_rule_decides(name: str, models: dict[str, tuple[int, ...]], verdict: str) -> None:

@@ -56,6 +56,11 @@ def test_the_loss_is_that_per_real_target_token(pairs: Path) -> None:
     torch.testing.assert_close(found, total / tokens, rtol=1e-10, atol=0)
 
 
+def test_a_run_of_other_languages_is_refused(pairs: Path) -> None:
+    with pytest.raises(ValueError, match=r"run: it is that of other pairs, languages .*possible: --source"):
+        prepared(pairs, "source=fr")
+
+
 def test_parts_of_different_length_average_to_the_whole(pairs: Path) -> None:
     _, task = prepared(pairs)
     model = task.build().double()

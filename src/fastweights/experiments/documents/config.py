@@ -26,6 +26,8 @@ class DocumentsConfig(TaskConfig):
     """
 
     model: TranslatorConfig
+    pairs: str = ""
+    """Digest of the pairs, their languages and the tokeniser."""
     carried: bool = True
     document: int = 32
     source: str = "en"
@@ -35,7 +37,7 @@ class DocumentsConfig(TaskConfig):
 
     threads: ClassVar[int | None] = 1
     needs_data: ClassVar[str] = (
-        "documents need a folder of sentence pairs in order, such as examples/order_pairs.py makes"
+        "documents need a folder of sentence pairs in order, such as `python -m fastweights.data.ordered_pairs` writes"
     )
 
     def __post_init__(self) -> None:
@@ -46,15 +48,20 @@ class DocumentsConfig(TaskConfig):
         if self.longest < 2:
             raise ValueError(f"longest: expected at least 2 tokens, got {self.longest}")
 
+    @property
+    def languages(self) -> Languages:
+        """What is translated into what."""
+        return Languages(self.source, self.target)
+
     @override
     def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:
         from fastweights.data.translation import open_translation
         from fastweights.data.translation_tokeniser import JointBytePairs
         from fastweights.experiments.documents.task import DocumentsTask
 
-        languages = Languages(self.source, self.target)
-        corpus = open_translation(self.given(data), languages, JointBytePairs(self.model.vocabulary_size))
-        return DocumentsTask(self, training, corpus)
+        data = self.given(data)
+        corpus = open_translation(data, self.languages, JointBytePairs(self.model.vocabulary_size))
+        return DocumentsTask(self, training, corpus, data)
 
     @override
     def empty_model(self) -> nn.Module:
@@ -63,19 +70,21 @@ class DocumentsConfig(TaskConfig):
     @override
     def check_result(self, result: Json) -> None:
         splits = result.get("readings", {})
-        if not isinstance(splits, dict) or not all(isinstance(readings, dict) for readings in splits.values()):
+        if not isinstance(splits, dict) or not all(isinstance(found, dict) and found for found in splits.values()):
             raise ValueError("'readings' is not a table of texts and of ways to read them")
         for split, reading, found in ((s, r, found) for s, readings in splits.items() for r, found in readings.items()):
+            columns = [found.get(name) for name in ("sums", "tokens")] if isinstance(found, dict) else []
+            lists = [column for column in columns if isinstance(column, list) and all(map(is_number, column))]
+            if len(lists) < 2 or len(lists[0]) != len(lists[1]):
+                raise ValueError(f"'readings' has no losses by place of {split}, {reading}")
             for number in ("loss", "bleu"):
-                if not isinstance(found, dict) or not is_number(found.get(number, "missing")):
+                if not is_number(found.get(number, "missing")):
                     raise ValueError(f"'readings' has no {number} of {split}, {reading}")
             check_statistics(found.get("statistics"), split)
-            if len(found.get("sums", ())) != len(found.get("tokens", "-")):
-                raise ValueError(f"'readings' has no losses by place of {split}, {reading}")
 
     @override
     def is_measured(self, result: Json) -> bool:
-        return "readings" in result
+        return bool(result.get("readings"))
 
 
 CONFIG = DocumentsConfig

@@ -1,16 +1,20 @@
 """Documents: translation with a memory that goes on from sentence to sentence."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
+from fastweights.data.translation_files import VALID
 from fastweights.evaluation.bootstrap import compare_statistics
 from fastweights.evaluation.documents import PlaceLosses
-from fastweights.experiments.documents.presets import ALONE, SEEDS, grid
+from fastweights.experiments.documents.config import DocumentsConfig
+from fastweights.experiments.documents.presets import ALONE, SEEDS, for_data, grid
 from fastweights.experiments.model_scores import over_seeds
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.translation.table1 import Table
 from fastweights.files import Json
+from fastweights.runs.record import Record
 from fastweights.training.run import Run
 
 TITLE = "Documents: translation with a memory that goes on"
@@ -18,11 +22,12 @@ TEXT = (
     "Pairs of Europarl in the order of the debates, 32 sentences a document. The decoder's self-attention is a memory "
     "of fixed size. It goes on through the document, so that it holds what was translated before, or it is emptied at "
     "every sentence; both see the same batches in the same order. A model that was trained with its memory carried on "
-    "is also read sentence by sentence."
+    "is also read sentence by sentence. For losses the memory holds the references of the sentences before, for BLEU "
+    "the model's own translations."
 )
 ARGUMENTS = " --data europarl-documents --jobs 2"
 LABELS = {"gated-centred": "gated delta rule, centred L2", "delta": "delta rule"}
-SPLITS = {"val": "valid", "test": "test"}
+SPLITS = ("valid", "test")
 WAYS = {True: "carried on", False: "sentence by sentence"}
 PLACES = ((0, 1), (1, 4), (4, 16), (16, 32))
 """From where to before where in a document."""
@@ -30,16 +35,27 @@ PLACES = ((0, 1), (1, 4), (4, 16), (16, 32))
 
 def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: B008  a frozen value
     """Every memory, carried on and emptied, with the first seed or with those that are asked for."""
-    if options.quick:
-        raise ValueError("--quick is for figures; documents have one length of training")
-    return [run for _, run in grid(options.seeds or SEEDS[:1])]
+    if options.quick or options.scale != "cpu":
+        raise ValueError("--quick is for figures, and --scale paper for Tables 1 to 5; documents have one size")
+    return [for_data(run, options.data) for _, run in grid(options.seeds or SEEDS[:1])]
+
+
+def gathered(records: Records) -> dict[Run, Record]:
+    """The measured runs as they are for no pairs, of the corpus with most of them."""
+    known, found = {run for _, run in grid()}, dict[str, dict[Run, Record]]()
+    for run, record in records.items():
+        if not isinstance(run.task, DocumentsConfig) or not run.task.is_measured(record.result):
+            continue
+        if (plain := replace(run, task=replace(run.task, pairs=""))) in known:
+            found.setdefault(run.task.pairs, {})[plain] = record
+    return max(found.values(), key=len, default={})
 
 
 def coverage(records: Records) -> Coverage:
     """How many of the runs with the first seed have a record, and what there is of other seeds."""
-    found = [run for _, run in grid() if run in records]
+    found = gathered(records)
     others = sum(run.training.seed != SEEDS[0] for run in found)
-    return Coverage([records[run] for run in found], len(runs()) + others)
+    return Coverage(list(found.values()), len(grid(SEEDS[:1])) + others)
 
 
 def contents(records: Records) -> tuple[Table, ...]:
@@ -53,14 +69,15 @@ Readings = Mapping[tuple[str, str], Sequence[Json]]
 
 
 def readings(records: Records) -> Readings:
-    """The measured runs."""
-    found: dict[tuple[str, str], list[Json]] = {}
+    """The measured runs, with the first of the test sets."""
+    measured, found = gathered(records), dict[tuple[str, str], list[Json]]()
     for model, run in grid():
-        if run in records and run.task.is_measured(records[run].result):
-            splits = records[run].result["readings"]
-            for reading in next(iter(splits.values())):
+        if run in measured:
+            splits = measured[run].result["readings"]
+            test = next(split for split in splits if split != VALID)
+            for reading in splits[VALID]:
                 found.setdefault((model, reading), []).append(
-                    {split: splits[split][reading] for split in SPLITS if split in splits}
+                    {"valid": splits[VALID][reading], "test": splits[test][reading]}
                 )
     return found
 
@@ -78,13 +95,12 @@ def scores_table(found: Readings) -> Table:
             verdicts = [_against(measured, base, split) if base and measured is not base else "–" for split in SPLITS]
             rows.append((label, WAYS[model == decoder], WAYS[reading == "carried"], *cells, *verdicts))
     columns = (
-        "decoder", "trained", "read", *(f"{name} loss" for name in SPLITS.values()),
-        *(f"{name} BLEU" for name in SPLITS.values()),
-        *(f"against a memory never carried, {name}" for name in SPLITS.values()),
+        "decoder", "trained", "read", *(f"{split} loss" for split in SPLITS), *(f"{split} BLEU" for split in SPLITS),
+        *(f"against a memory never carried, {split}" for split in SPLITS),
     )  # fmt: skip
     caption = (
-        "Loss per token without smoothing, and BLEU of greedy translations, each written into the memory before the "
-        "next. Last columns: change of the loss, and of BLEU with the paired bootstrap."
+        "Loss per token without smoothing, and BLEU of greedy translations. Last columns: change of the loss, and of "
+        "BLEU with the paired bootstrap, against the model whose memory is never carried."
     )
     return Table("documents", caption, columns, tuple(rows))
 
@@ -100,23 +116,27 @@ def _against(measured: Sequence[Json], base: Sequence[Json], split: str) -> str:
 
 
 def places_table(found: Readings) -> Table:
-    """By how much carrying the memory changes the loss of the first sentence of a document, and of later ones."""
+    """The loss of the first sentence of a document, and of later ones, by both models of a decoder."""
     rows = []
     for decoder, label in LABELS.items():
         carried, alone = (found.get(key) for key in ((decoder, "carried"), (f"{decoder}{ALONE}", "alone")))
-        for split, name in SPLITS.items():
-            if carried and alone:
-                changes = [_change(carried, alone, split, *place) for place in PLACES]
-                rows.append((label, name, *changes))
+        if carried and alone:
+            for split in SPLITS:
+                rows.append((label, split, *(_change(carried, alone, split, *place) for place in PLACES)))
     columns = (
         "decoder", "text",
         *("first sentence" if end == 1 else f"sentences {first + 1} to {end}" for first, end in PLACES),
     )  # fmt: skip
-    caption = "Loss per token by place in the document, with the memory carried on against a memory never carried."
+    caption = (
+        "Loss per token by place in the document: of the model that is trained and read with its memory carried on, "
+        "against that of the model whose memory never is."
+    )
     return Table("documents-places", caption, columns, tuple(rows))
 
 
 def _change(carried: Sequence[Json], alone: Sequence[Json], split: str, first: int, end: int) -> str:
+    if not sum(alone[0][split]["tokens"][first:end]):
+        return "–"
     with_memory, without = (
         fmean(PlaceLosses(tuple(one[split]["sums"]), tuple(one[split]["tokens"])).mean(first, end) for one in each)
         for each in (carried, alone)

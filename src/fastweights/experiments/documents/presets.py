@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fastweights.config import unknown
+from fastweights.data.translation import open_translation
+from fastweights.data.translation_tokeniser import JointBytePairs
 from fastweights.experiments.documents.config import DocumentsConfig
-from fastweights.experiments.translation.presets import PRESETS
+from fastweights.experiments.translation import presets as translators
 from fastweights.feature_maps import DPFP
 from fastweights.memory import CentredL2
 from fastweights.models.attention import FastWeightAttentionConfig
@@ -41,7 +43,7 @@ def preset(name: str, model: str | None = None, rule: str | None = None, seed: i
     model = model or "gated-centred"
     if (decoder := model.removesuffix(ALONE)) not in DECODERS:
         raise ValueError(f"model: {unknown('name', model, MODELS)}")
-    translator = PRESETS["translation-cpu-dpfp2"].task.model  # type: ignore[attr-defined]
+    translator = translators.PRESETS["translation-cpu-dpfp2"].task.model  # type: ignore[attr-defined]
     assert isinstance(translator, TranslatorConfig)
     translator = replace(translator, decoder_attention=DECODERS[decoder])
     config = DocumentsConfig(translator, carried=model == decoder)
@@ -51,6 +53,14 @@ def preset(name: str, model: str | None = None, rule: str | None = None, seed: i
 MODELS = tuple(f"{decoder}{end}" for decoder in DECODERS for end in ("", ALONE))
 
 
+def for_data(run: Run, data: str | None) -> Run:
+    """The run for the pairs in a folder: their digest is a part of it."""
+    assert isinstance(run.task, DocumentsConfig)
+    tokeniser = JointBytePairs(run.task.model.vocabulary_size)
+    corpus = open_translation(run.task.given(data), run.task.languages, tokeniser)
+    return replace(run, task=replace(run.task, pairs=corpus.digest))
+
+
 def grid(seeds: Sequence[int] = SEEDS) -> list[tuple[str, Run]]:
-    """Every run by its model."""
+    """Every run by its model, for no pairs yet."""
     return [(model, preset("documents", model, seed=seed)) for seed in seeds for model in MODELS]

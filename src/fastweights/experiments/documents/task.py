@@ -14,9 +14,15 @@ from fastweights.data.translation import TranslationCorpus
 from fastweights.data.translation_batches import TranslationBatch
 from fastweights.data.translation_files import VALID
 from fastweights.evaluation.bleu import score_translations
-from fastweights.evaluation.documents import losses_by_place, read_sentence, translate_documents
+from fastweights.evaluation.documents import (
+    before_next_sentence,
+    losses_by_place,
+    read_sentence,
+    translate_documents,
+)
 from fastweights.evaluation.perplexity import perplexity_of
 from fastweights.experiments.documents.config import DocumentsConfig
+from fastweights.experiments.load import source_file
 from fastweights.files import Json
 from fastweights.layers.decoder_block import DecoderBlock
 from fastweights.models.translator import Translator
@@ -40,16 +46,21 @@ Batch = tuple[TranslationBatch, bool]
 class DocumentsTask(Task[Batch]):
     """L = -1/N Σ log p(y_i | y_1 … y_{i-1}, x, memories of the document so far) over N real target tokens, smoothed."""
 
-    unit = "document"
+    unit = "sentence"
 
-    def __init__(self, config: DocumentsConfig, training: TrainingConfig, corpus: TranslationCorpus) -> None:
-        self.config, self.training, self.corpus = config, training, corpus
+    def __init__(
+        self, config: DocumentsConfig, training: TrainingConfig, corpus: TranslationCorpus, source: str | None = None
+    ) -> None:
+        self.config, self.training, self.corpus, self.source = config, training, corpus, source
         if (known := len(corpus.tokeniser)) != config.model.vocabulary_size:
             raise ValueError(
                 f"vocabulary_size: the text has {known} byte pairs, not {config.model.vocabulary_size}; "
                 f"possible: --set model.vocabulary_size={known}"
             )
+        if config.pairs != corpus.digest:
+            raise ValueError("run: it is that of other pairs or languages")
         self.batches = DocumentBatches(corpus.train, training.batch_size, config.longest)
+        self.measured = {split: self._measured(split) for split in (VALID, *corpus.test_names)}
 
     @override
     def build(self) -> Translator:
@@ -71,7 +82,9 @@ class DocumentsTask(Task[Batch]):
         sentences = sentences.to(next(model.parameters()).device)
         hidden, after = read_sentence(model, sentences, None if begins else states)
         loss = model.losses(hidden, sentences.labels, self.config.smoothing).sum() * sentences.weight
-        return loss, [state.detach().clone() for state in after] if self.config.carried else None
+        if not self.config.carried:
+            return loss, None
+        return loss, [state.detach().clone() for state in before_next_sentence(after)]
 
     @override
     def evaluate(self, model: nn.Module, step: int, interrupted: Interrupted) -> Evaluation | None:
@@ -79,7 +92,7 @@ class DocumentsTask(Task[Batch]):
         config = self.config
         if interrupted():
             return None
-        loss = losses_by_place(model, self._measured(VALID), config.document, carried=config.carried).mean()
+        loss = losses_by_place(model, self.measured[VALID], config.document, carried=config.carried).mean()
         return Evaluation(loss, {"valid_loss": loss})
 
     @override
@@ -106,7 +119,7 @@ class DocumentsTask(Task[Batch]):
 
     @override
     def summary(self, evaluations: Sequence[Json]) -> Json:
-        return {"pairs": len(self.batches.pairs), "left_out": self.batches.left_out, "data": self.corpus.digest}
+        return {"pairs": len(self.batches.pairs), "left_out": self.batches.left_out}
 
     @override
     def measure(self, folder: Path, device: torch.device, display: Display) -> Json:
@@ -119,27 +132,34 @@ class DocumentsTask(Task[Batch]):
                 ("carried" if carried else "alone"): self._reading(model, split, carried)
                 for carried in ((True, False) if self.config.carried else (False,))
             }
-            for split in (VALID, *self.corpus.test_names)
+            for split in self.measured
         }
         return {"evaluated_step": checkpoint.step, "readings": readings}
 
     def _reading(self, model: Translator, split: str, carried: bool) -> Json:
-        batches, document = self._measured(split), self.config.document
+        batches, document = self.measured[split], self.config.document
         losses = losses_by_place(model, batches, document, carried=carried)
         found = sorted(translate_documents(model, batches, document, carried=carried))
         references = self.corpus.lines(split)[1]
         texts = [text.replace("\n", " ") for text in self.corpus.tokeniser.decode([tokens for _, tokens in found])]
         score = asdict(score_translations(texts, [references[number] for number, _ in found]))
         return {
+            "sentences": len(found),
             "loss": rounded(losses.mean()),
             "sums": [rounded(loss) for loss in losses.sums],
             "tokens": list(losses.tokens),
             **rounded({name: score[name] for name in KEPT}),
         }
 
+    @override
+    def files(self) -> dict[str, str]:
+        return {"tokeniser.json": self.corpus.tokeniser.to_json(), **source_file(self.source)}
+
     def _measured(self, split: str) -> DocumentBatches:
-        pairs = self.corpus.split(split)
-        return DocumentBatches(pairs, min(MEASURED_COLUMNS, len(pairs)), self.config.longest)
+        """A text in stretches of one whole document at least, if it has so many sentences."""
+        pairs, longest = self.corpus.split(split), self.config.longest
+        documents = len(DocumentBatches(pairs, 1, longest)) // self.config.document
+        return DocumentBatches(pairs, max(1, min(MEASURED_COLUMNS, documents)), longest)
 
 
 def _empty(model: Translator, rows: int) -> States:

@@ -19,11 +19,11 @@ def load_language_model(path: Path, which: str = "best") -> tuple[LanguageModel,
 
 def vocabulary_of(path: Path) -> Vocabulary:
     """The vocabulary of a run, compared with its model."""
-    if not (path / "vocabulary.json").exists():
-        raise ValueError(f"{path}: this is not the folder of a run, there is no vocabulary.json")
     task = read_run(path).task
     if not isinstance(task, LanguageModellingConfig):
         raise ValueError(f"{path}: the run of another task, not of a language model")
+    if not (path / "vocabulary.json").exists():
+        raise ValueError(f"{path}: this is not the folder of a run, there is no vocabulary.json")
     try:
         vocabulary = Vocabulary.from_json((path / "vocabulary.json").read_text(encoding="utf-8"))
     except ValueError as error:

@@ -64,9 +64,8 @@ def judge_close(models: Corpora) -> Finding:
     held, evidence = [], []
     for corpus, (performer, standard) in models.with_all("performer-x8", "standard"):
         difference = statistics.fmean(performer.test) - statistics.fmean(standard.test)
-        comparison = compare(performer, standard, "test")
-        chance = comparison is not None and not comparison.decided()
-        held.append(True if abs(difference) <= CLOSE else None if chance else False)
+        undecided = is_better(standard, performer, "test") is None
+        held.append(True if abs(difference) <= CLOSE else None if undecided else False)
         evidence.append(f"{corpus}: {in_words(performer, standard, 'test')}")
     return decide(held, ". ".join(evidence))
 

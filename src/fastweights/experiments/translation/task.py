@@ -37,8 +37,12 @@ class TranslationTask(Task[TranslationBatch]):
     def __init__(
         self, config: TranslationConfig, training: TrainingConfig, corpus: TranslationCorpus, source: str | None = None
     ) -> None:
-        if (config.model.vocabulary_size, config.pairs) != (len(corpus.tokeniser), corpus.digest):
-            raise ValueError("run: it is that of other pairs, languages or another tokeniser")
+        given = config.model.vocabulary_size, config.pairs, config.languages
+        if given != (len(corpus.tokeniser), corpus.digest, corpus.languages):
+            raise ValueError(
+                "run: it is that of other pairs, languages or another tokeniser; possible: --source, --target and "
+                "--vocabulary-size"
+            )
         self.config, self.training, self.corpus, self.source = config, training, corpus, source
         budget, longest = training.batch_size, config.longest
         train, valid = (pairs.joined(config.joined) for pairs in (corpus.train, corpus.valid))
