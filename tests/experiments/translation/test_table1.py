@@ -1,5 +1,6 @@
 """Table 1: its runs, our scores in columns of their own beside the paper's, and which differences count."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.translation import table1
 from fastweights.experiments.translation.presets import followed_preset
+from fastweights.runs.record import Record
 from shown_figures import tables_of
 from translation_records import CORPUS, record, run_of
 
@@ -35,7 +37,7 @@ def test_what_the_table_needs_is_said() -> None:
 
 def test_our_scores_stand_beside_the_papers() -> None:
     records = {run_of("standard", seed): record(wrong) for seed, wrong in ((1, 1), (2, 2))}
-    table, comparisons = tables_of(table1, records)
+    table, comparisons, _ = tables_of(table1, records)
     assert table.columns[2:] == (
         "valid, paper, WMT14 en-de", "test, paper, WMT14 en-de", f"valid, ours, {CORPUS}", f"test, ours, {CORPUS}",
         f"brevity penalty, test, {CORPUS}",
@@ -52,7 +54,7 @@ def test_our_scores_stand_beside_the_papers() -> None:
 
 def test_comparisons_say_who_is_better() -> None:
     records = {run_of("dpfp2", 1): record(2), run_of("linear", 1): record(9), run_of("dpfp2-delta", 1): record(2)}
-    _, comparisons = tables_of(table1, records)
+    _, comparisons, _ = tables_of(table1, records)
     verdicts = {row[1]: row[3] for row in comparisons.rows}
     assert verdicts == {"dpfp2 – linear": "dpfp2 is better", "dpfp2-delta – dpfp2": "undecided"}
     turned = {run_of("dpfp2", 1): record(9), run_of("linear", 1): record(2)}
@@ -63,3 +65,24 @@ def test_without_records_there_is_no_row() -> None:
     assert [table.rows for table in tables_of(table1, {})] == [(), ()]
     assert table1.coverage({}) == ([], 36, 0)
     assert len(table1.coverage({run_of("dpfp2", 1): record(3), run_of("dpfp2", 9): record(3)}).found) == 1
+
+
+def test_what_runs_took_is_told_by_processor() -> None:
+    def run_on(processor: str, training: float, translating: float) -> Record:
+        found = record(1)
+        result = {**found.result, "core_seconds": training, "translating": {"core_seconds": translating, "words": 9}}
+        return replace(found, result=result, environment={"processor": processor})
+
+    records = {
+        run_of("linear", 1): run_on("quick", 60.0, 3.0),
+        run_of("linear", 2): run_on("quick", 120.0, 6.0),
+        run_of("linear", 3): run_on("slow", 240.0, 30.0),
+        run_of("standard", 1): run_on("slow", 30.0, 45.0),
+    }
+    costs = tables_of(table1, records)[2]
+    ends = ("training, core minutes", "translating, sentences/s")
+    assert costs.columns[2:] == tuple(f"{end}, {CORPUS}, {where}" for where in ("quick", "slow") for end in ends)
+    by_model = {row[0]: row[2:] for row in costs.rows}
+    assert by_model["Linear"] == ("1.5", "20", "4.0", "3"), "three texts of 30 sentences a run"
+    assert by_model["Standard"] == ("–", "–", "0.5", "2")
+    assert tables_of(table1, {run_of("linear", 1): record(1)})[2].rows == ()

@@ -1,6 +1,8 @@
 """Table 1: translation with linear attention in encoder, decoder and between them (Sec. 6.2)."""
 
+from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 
 from fastweights.data.translation_download import PUBLIC_PAIRS
 from fastweights.experiments.model_scores import over_seeds
@@ -8,7 +10,16 @@ from fastweights.experiments.options import DataOptions, ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.experiments.translation.claims import SPLITS, in_words, is_better
 from fastweights.experiments.translation.presets import PRESETS, corpus_name, followed_preset, on_data
-from fastweights.experiments.translation.scores import PAPER, PAPER_CORPUS, Corpora, Scores, scores
+from fastweights.experiments.translation.scores import (
+    PAPER,
+    PAPER_CORPUS,
+    Corpora,
+    Scores,
+    corpus_of,
+    model_of,
+    scores,
+)
+from fastweights.files import Json
 from fastweights.reporting import Table
 from fastweights.training.run import Run
 
@@ -78,9 +89,9 @@ def coverage(records: Records) -> Coverage:
 
 
 def contents(records: Records) -> tuple[Table, ...]:
-    """BLEU beside the paper's, and which differences are more than chance."""
+    """BLEU beside the paper's, which differences are more than chance, and what the runs took."""
     found = scores(records)
-    return table(found), comparisons(found)
+    return table(found), comparisons(found), costs(records)
 
 
 def table(found: Corpora) -> Table:
@@ -112,6 +123,33 @@ def comparisons(found: Corpora) -> Table:
     columns = ("corpus", "models", "BLEU (difference, chance)", "verdict")
     caption = "Paired bootstrap over sentences (1000 samples) of the mean BLEU of all seeds."
     return Table("table1-comparisons", caption, columns, tuple(rows))
+
+
+def costs(records: Records) -> Table:
+    """The time of a core for training and for translating, by corpus and processor."""
+    found: dict[str, dict[str, list[Json]]] = {}
+    for run, record in records.items():
+        if followed_preset(run) is not None and record.result.get("translating"):
+            where = f"{corpus_of(run)}, {record.environment.get('processor', 'unknown processor')}"
+            found.setdefault(where, {}).setdefault(model_of(run), []).append(record.result)
+    heads = (f"{what}, {where}" for where in found for what in ("training, core minutes", "translating, sentences/s"))
+    rows = [
+        (*labels, *(cell for models in found.values() for cell in _costs(models.get(model, ()))))
+        for labels, model in MODELS.items()
+    ]
+    caption = (
+        "One core. Training includes greedy translations of the validation pairs; sentences of the validation and test "
+        "pairs are translated with beam 4. Means over the seeds that were run on the processor."
+    )
+    return Table("table1-costs", caption, ("model", "d_dot", *heads), tuple(rows) if found else ())
+
+
+def _costs(results: Sequence[Json]) -> tuple[str, str]:
+    if not results:
+        return "–", "–"
+    minutes = fmean(result["core_seconds"] for result in results) / 60
+    sentences = sum(len(score["statistics"]) for result in results for score in result["scores"].values())
+    return f"{minutes:.1f}", f"{sentences / sum(result['translating']['core_seconds'] for result in results):.0f}"
 
 
 def _cells(score: Scores | None) -> tuple[str, str]:
