@@ -62,7 +62,7 @@ def test_comparisons_say_who_is_better() -> None:
 
 
 def test_without_records_there_is_no_row() -> None:
-    assert [table.rows for table in tables_of(table1, {})] == [(), ()]
+    assert [table.rows for table in tables_of(table1, {})] == [(), (), ()]
     assert table1.coverage({}) == ([], 36, 0)
     assert len(table1.coverage({run_of("dpfp2", 1): record(3), run_of("dpfp2", 9): record(3)}).found) == 1
 
