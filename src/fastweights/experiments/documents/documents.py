@@ -8,7 +8,7 @@ from fastweights.data.translation_files import VALID
 from fastweights.evaluation.bootstrap import compare_statistics
 from fastweights.evaluation.documents import PlaceLosses
 from fastweights.experiments.documents.config import DocumentsConfig
-from fastweights.experiments.documents.presets import ALONE, SEEDS, for_data, grid
+from fastweights.experiments.documents.presets import ALONE, DECIDING, SEEDS, for_data, grid
 from fastweights.experiments.model_scores import over_seeds
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
@@ -34,10 +34,10 @@ PLACES = ((0, 1), (1, 4), (4, 16), (16, 32))
 
 
 def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: B008  a frozen value
-    """Every memory, carried on and emptied, with the first seed or with those that are asked for."""
+    """The memory that is best carried, carried on and emptied, with the first seed or with those that are asked for."""
     if options.quick or options.scale != "cpu":
         raise ValueError("--quick is for figures, and --scale paper for Tables 1 to 5; documents have one size")
-    return [for_data(run, options.data) for _, run in grid(options.seeds or SEEDS[:1])]
+    return [for_data(run, options.data) for _, run in grid(options.seeds or SEEDS[:1], DECIDING)]
 
 
 def gathered(records: Records) -> dict[Run, Record]:
@@ -52,10 +52,9 @@ def gathered(records: Records) -> dict[Run, Record]:
 
 
 def coverage(records: Records) -> Coverage:
-    """How many of the runs with the first seed have a record, and what there is of other seeds."""
-    found = gathered(records)
-    others = sum(run.training.seed != SEEDS[0] for run in found)
-    return Coverage(list(found.values()), len(grid(SEEDS[:1])) + others)
+    """How many of the runs that are asked for have a record, and what there is of other seeds and memories."""
+    found, wanted = gathered(records), {run for _, run in grid(SEEDS[:1], DECIDING)}
+    return Coverage(list(found.values()), len(wanted | found.keys()))
 
 
 def contents(records: Records) -> tuple[Table, ...]:

@@ -51,6 +51,8 @@ def preset(name: str, model: str | None = None, rule: str | None = None, seed: i
 
 
 MODELS = tuple(f"{decoder}{end}" for decoder in DECODERS for end in ("", ALONE))
+DECIDING = MODELS[:2]
+"""What `fastweights reproduce` runs; tables show the others too if they were run."""
 
 
 def for_data(run: Run, data: str | None) -> Run:
@@ -61,6 +63,6 @@ def for_data(run: Run, data: str | None) -> Run:
     return replace(run, task=replace(run.task, pairs=corpus.digest))
 
 
-def grid(seeds: Sequence[int] = SEEDS) -> list[tuple[str, Run]]:
-    """Every run by its model, for no pairs yet."""
-    return [(model, preset("documents", model, seed=seed)) for seed in seeds for model in MODELS]
+def grid(seeds: Sequence[int] = SEEDS, models: Sequence[str] = MODELS) -> list[tuple[str, Run]]:
+    """Runs by their model, for no pairs yet."""
+    return [(model, preset("documents", model, seed=seed)) for seed in seeds for model in models]
