@@ -37,7 +37,7 @@ def test_what_the_table_needs_is_said() -> None:
 
 def test_our_scores_stand_beside_the_papers() -> None:
     records = {run_of("standard", seed): record(wrong) for seed, wrong in ((1, 1), (2, 2))}
-    table, comparisons, _ = tables_of(table1, records)
+    table, _, _, comparisons, _ = tables_of(table1, records)
     assert table.columns[2:] == (
         "valid, paper, WMT14 en-de", "test, paper, WMT14 en-de", f"valid, ours, {CORPUS}", f"test, ours, {CORPUS}",
         f"brevity penalty, test, {CORPUS}",
@@ -54,15 +54,15 @@ def test_our_scores_stand_beside_the_papers() -> None:
 
 def test_comparisons_say_who_is_better() -> None:
     records = {run_of("dpfp2", 1): record(2), run_of("linear", 1): record(9), run_of("dpfp2-delta", 1): record(2)}
-    _, comparisons, _ = tables_of(table1, records)
+    comparisons = tables_of(table1, records)[3]
     verdicts = {row[1]: row[3] for row in comparisons.rows}
     assert verdicts == {"dpfp2 – linear": "dpfp2 is better", "dpfp2-delta – dpfp2": "undecided"}
     turned = {run_of("dpfp2", 1): record(9), run_of("linear", 1): record(2)}
-    assert {row[3] for row in tables_of(table1, turned)[1].rows} == {"linear is better"}
+    assert {row[3] for row in tables_of(table1, turned)[3].rows} == {"linear is better"}
 
 
 def test_without_records_there_is_no_row() -> None:
-    assert [table.rows for table in tables_of(table1, {})] == [(), (), ()]
+    assert [table.rows for table in tables_of(table1, {})] == [()] * 5
     assert table1.coverage({}) == ([], 36, 0)
     assert len(table1.coverage({run_of("dpfp2", 1): record(3), run_of("dpfp2", 9): record(3)}).found) == 1
 
@@ -79,10 +79,27 @@ def test_what_runs_took_is_told_by_processor() -> None:
         run_of("linear", 3): run_on("slow", 240.0, 30.0),
         run_of("standard", 1): run_on("slow", 30.0, 45.0),
     }
-    costs = tables_of(table1, records)[2]
+    costs = tables_of(table1, records)[4]
     ends = ("training, core minutes", "translating, sentences/s")
     assert costs.columns[2:] == tuple(f"{end}, {CORPUS}, {where}" for where in ("quick", "slow") for end in ends)
     by_model = {row[0]: row[2:] for row in costs.rows}
     assert by_model["Linear"] == ("1.5", "20", "4.0", "3"), "three texts of 30 sentences a run"
     assert by_model["Standard"] == ("–", "–", "0.5", "2")
-    assert tables_of(table1, {run_of("linear", 1): record(1)})[2].rows == ()
+    assert tables_of(table1, {run_of("linear", 1): record(1)})[4].rows == ()
+
+
+def test_corpora_are_judged_one_by_one() -> None:
+    good, bad = record(2), record(9)
+    records = {run_of("dpfp2", 1): good, run_of("linear", 1): bad}
+    for model, found in (("dpfp2", bad), ("linear", good)):
+        # Another seed makes another run: the name of a corpus is no part of one.
+        run = run_of(model, 2)
+        records[replace(run, task=replace(run.task, corpus="other"))] = found  # type: ignore[call-arg]
+    records |= {run_of("standard", 3, "training.steps=8000", "model.dropout=0.2"): good}
+    _, test, verdicts, *_ = tables_of(table1, records)
+    others = CORPUS.replace("pairs", "other")
+    assert test.columns == ("model", "d_dot", "paper, WMT14 en-de", f"ours, {CORPUS}", f"ours, {others}")
+    assert verdicts.columns[1:] == ("its own numbers, WMT14 en-de", CORPUS, others)
+    by_claim = {row[0]: row[1:] for row in verdicts.rows}
+    assert by_claim["DPFP outperforms the Linear Transformer."] == ("holds", "holds", "does not hold")
+    assert by_claim["The Performer gets better from d_dot = 64 to 512."] == ("holds", "not run yet", "not run yet")

@@ -8,7 +8,7 @@ from fastweights.data.translation_download import PUBLIC_PAIRS
 from fastweights.experiments.model_scores import over_seeds
 from fastweights.experiments.options import DataOptions, ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
-from fastweights.experiments.translation.claims import SPLITS, in_words, is_better
+from fastweights.experiments.translation.claims import CLAIMS, SPLITS, in_words, is_better
 from fastweights.experiments.translation.presets import PRESETS, corpus_name, followed_preset, on_data
 from fastweights.experiments.translation.scores import (
     PAPER,
@@ -89,9 +89,9 @@ def coverage(records: Records) -> Coverage:
 
 
 def contents(records: Records) -> tuple[Table, ...]:
-    """BLEU beside the paper's, which differences are more than chance, and what the runs took."""
+    """BLEU beside the paper's, verdicts by corpus, which differences are more than chance, and what the runs took."""
     found = scores(records)
-    return table(found), comparisons(found), costs(records)
+    return table(found), short_table(found), verdicts(found), comparisons(found), costs(records)
 
 
 def table(found: Corpora) -> Table:
@@ -109,6 +109,38 @@ def table(found: Corpora) -> Table:
     signatures = sorted({score.signature for models in found.found.values() for score in models.values()})
     caption = f"BLEU, {' and '.join(f'`{one}`' for one in signatures)}." if signatures else "BLEU."
     return Table("table1", caption, ("model", "d_dot", *heads), tuple(rows) if found.found else ())
+
+
+def short_table(found: Corpora) -> Table:
+    """BLEU on test pairs alone, of every corpus on which several models were trained."""
+    corpora = compared(found)
+    rows = [
+        (*labels, *(_cells(each.get(corpus, model))[1] for each, corpus in ((PAPER, PAPER_CORPUS), *corpora)))
+        for labels, model in MODELS.items()
+    ]
+    heads = (f"paper, {PAPER_CORPUS}", *(f"ours, {corpus}" for _, corpus in corpora))
+    return Table("table1-test", "BLEU on test pairs.", ("model", "d_dot", *heads), tuple(rows) if corpora else ())
+
+
+def verdicts(found: Corpora) -> Table:
+    """Each claim, judged by its one rule for every corpus by itself."""
+    corpora = [corpus for _, corpus in compared(found)]
+    rows = [
+        (
+            claim.says,
+            claim.judge(PAPER).verdict,
+            *(claim.judge(Corpora({corpus: found.found[corpus]})).verdict for corpus in corpora),
+        )
+        for claim in CLAIMS
+    ]
+    columns = ("what the paper says", f"its own numbers, {PAPER_CORPUS}", *corpora)
+    caption = "The same rules as in the table of claims, for one corpus at a time."
+    return Table("table1-verdicts", caption, columns, tuple(rows) if corpora else ())
+
+
+def compared(found: Corpora) -> list[tuple[Corpora, str]]:
+    """The corpora on which several models were trained."""
+    return [(found, corpus) for corpus, models in found.found.items() if len(models) > 1]
 
 
 def comparisons(found: Corpora) -> Table:
