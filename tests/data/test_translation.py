@@ -63,6 +63,21 @@ def test_raw_lines_are_kept_for_scoring(folder: Path, tmp_path: Path) -> None:
         corpus.split("test")
 
 
+def test_joined_pairs_are_the_same_text(folder: Path, tmp_path: Path) -> None:
+    corpus = opened(folder, tmp_path)
+    whole, two = corpus.train, corpus.train.joined(2)
+    assert len(whole) > 2
+    assert len(two) == -(-len(whole) // 2)
+    for side, single in ((two.source, whole.source), (two.target, whole.target)):
+        assert side[0].tolist() == [*single[0], *single[1]]
+        assert sum(side.lengths) == sum(single.lengths)
+    assert corpus.lines("test_a", 2) == (
+        ["dog test_a 0 dog test_a very 1"],
+        ["Hündin  test_a 0 Hündin  test_a very 1"],
+    )
+    assert whole.joined(1) is whole
+
+
 def test_a_second_opening_reads_memory_maps_and_no_text(folder: Path, tmp_path: Path) -> None:
     first = opened(folder, tmp_path)
     made = (first.folder / "tokeniser.json").stat().st_mtime_ns

@@ -25,7 +25,7 @@ DECODERS: dict[str, FastWeightAttentionConfig] = {
 ALONE = "-alone"
 """Behind the name of a model whose memory is emptied at every sentence."""
 TRAINING = TrainingConfig(
-    steps=1500,
+    steps=1000,
     batch_size=24,
     learning_rate=3e-3,
     warmup_steps=250,
