@@ -43,7 +43,8 @@ class StateLayer:
         self.state, self.seen = None, 0
 
     def reorder_cache(self, beam_idx: Tensor) -> None:
-        self.batch_select_indices(beam_idx)
+        if self.state is not None:
+            self.state = self.state.reorder(beam_idx)
 
     def batch_select_indices(self, indices: Tensor) -> None:
         if self.state is not None:
