@@ -3,6 +3,7 @@
 from fastweights.experiments.claim import Claim, Finding
 from fastweights.experiments.contrast.claims import CLAIMS as CONTRAST_CLAIMS
 from fastweights.experiments.contrast.claims import REVIEW as ABOUT_CONTRAST
+from fastweights.experiments.documents.claims import LATER_WORK as ABOUT_DOCUMENTS
 from fastweights.experiments.growth.claims import CLAIMS as GROWTH_CLAIMS
 from fastweights.experiments.growth.claims import REVIEW as ABOUT_GROWTH
 from fastweights.experiments.images.claims import REVIEW as ABOUT_IMAGES
@@ -33,7 +34,7 @@ def test_the_answers_are_those_of_the_review() -> None:
 
 def test_questions_of_a_review_and_claims_of_later_work_have_tables_of_their_own() -> None:
     asked = (ABOUT_RETRIEVAL, ABOUT_CONTRAST, ABOUT_GROWTH, ABOUT_QUESTIONS, ABOUT_IMAGES)
-    for table, count in ((review({}), sum(map(len, asked))), (later_work({}), len(LATER_WORK))):
+    for table, count in ((review({}), sum(map(len, asked))), (later_work({}), len(ABOUT_DOCUMENTS + LATER_WORK))):
         assert len(table.rows) == count
         assert {row[-1] for row in table.rows} == {"not run yet"}
         assert all(len(row) == len(table.columns) for row in table.rows)

@@ -1,43 +1,16 @@
 """The runs with documents, and what the tables say about records with given losses and scores."""
 
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
-from fastweights.evaluation.bleu import score_translations
+from document_records import records
 from fastweights.experiments.documents import documents
 from fastweights.experiments.documents.documents import PLACES
 from fastweights.experiments.documents.presets import preset
-from fastweights.experiments.families import codec
 from fastweights.experiments.options import ReproduceOptions
-from fastweights.experiments.records import Records
-from fastweights.files import Json
-from fastweights.runs.record import Record
 from shown_figures import tables_of
 from tiny_translation import write_pairs
-from translation_records import REFERENCES, translations
-
-
-def reading(loss: float, wrong: int) -> Json:
-    score = asdict(score_translations(translations(wrong), REFERENCES))
-    tokens = [10] * 32
-    return {
-        "loss": loss,
-        "sums": [10 * loss] * 32,
-        "tokens": tokens,
-        "bleu": score["bleu"],
-        "statistics": score["statistics"],
-    }
-
-
-def records(carried: tuple[float, int], alone: tuple[float, int], seed: int = 1, *, pairs: str = "digest") -> Records:
-    found = {}
-    for model, kinds in (("delta", {"carried": carried, "alone": (3.0, 5)}), ("delta-alone", {"alone": alone})):
-        run = codec().changed(preset("documents", model, seed=seed), [f"pairs={pairs}"])
-        splits = {split: {kind: reading(*given) for kind, given in kinds.items()} for split in ("val", "test_a")}
-        found[run] = Record(codec().to_plain(run), {"best_loss": 2.0, "steps": 9, "readings": splits}, {}, {})
-    return found
 
 
 def test_every_memory_is_carried_and_emptied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

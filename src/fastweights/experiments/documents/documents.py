@@ -28,7 +28,7 @@ TEXT = (
 ARGUMENTS = " --data europarl-documents --jobs 2"
 LABELS = {"gated-centred": "gated delta rule, centred L2", "delta": "delta rule"}
 SPLITS = ("valid", "test")
-WAYS = {True: "carried on", False: "sentence by sentence"}
+READ_AS = {True: "carried on", False: "sentence by sentence"}
 PLACES = ((0, 1), (1, 4), (4, 16), (16, 32))
 """From where to before where in a document."""
 
@@ -92,7 +92,7 @@ def scores_table(found: Readings) -> Table:
             cells = [over_seeds([float(one[split]["loss"]) for one in measured], "{:.3f}".format) for split in SPLITS]
             cells += [over_seeds([float(one[split]["bleu"]) for one in measured]) for split in SPLITS]
             verdicts = [_against(measured, base, split) if base and measured is not base else "–" for split in SPLITS]
-            rows.append((label, WAYS[model == decoder], WAYS[reading == "carried"], *cells, *verdicts))
+            rows.append((label, READ_AS[model == decoder], READ_AS[reading == "carried"], *cells, *verdicts))
     columns = (
         "decoder", "trained", "read", *(f"{split} loss" for split in SPLITS), *(f"{split} BLEU" for split in SPLITS),
         *(f"against a memory never carried, {split}" for split in SPLITS),
