@@ -94,6 +94,7 @@ def test_the_summary_counts_the_records_of_each_family() -> None:
     run = preset("capacity", "dpfp1")
     assert origins({run: record(run)}) == (
         "1 records of finished synthetic runs, 0 of them solved to the stopping loss, and from 0 records of "
-        "translators, and from 0 records of language models, and from 0 records of recall and state tracking, and from "
+        "translators, and from 0 records of translated documents, and from 0 records of language models, and from "
+        "0 records of recall and state tracking, and from "
         "0 records of question answering, and from 0 records with pictures"
     )
