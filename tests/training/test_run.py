@@ -70,7 +70,10 @@ def test_a_carried_run_of_version_0_1_is_read() -> None:
         ({"model": {}, "training": 3}, "training: expected a mapping of fields, got 3"),
         ({"model": {}, "training": ["steps"]}, r"training: expected a mapping of fields, got \['steps'\]"),
         ({"num_keys": "many", "setting": "capacity", "attention": "softmax"}, "task.num_keys: expected int"),
-        ({"task": {"name": "chess"}}, "task: unknown name 'chess'; possible: retrieval, translation, documents, language-model"),
+        (
+            {"task": {"name": "chess"}},
+            "task: unknown name 'chess'; possible: retrieval, translation, documents, language-model",
+        ),
         ({"task": {"name": ["retrieval"]}}, r"task: unknown name \['retrieval'\]"),
         ({"task": None}, "task: expected a mapping of fields"),
         ({"task": {"name": "retrieval"}}, "task: missing setting, num_keys, attention$"),
