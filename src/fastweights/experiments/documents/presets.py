@@ -12,7 +12,6 @@ from fastweights.feature_maps import DPFP
 from fastweights.memory import CentredL2
 from fastweights.models.attention import FastWeightAttentionConfig
 from fastweights.models.translator import TranslatorConfig
-from fastweights.training.config import TrainingConfig
 from fastweights.training.run import Run
 from fastweights.update_rules import DeltaRule, GatedDeltaRule
 
@@ -24,16 +23,7 @@ DECODERS: dict[str, FastWeightAttentionConfig] = {
 """The best memory of carried language models, and the paper's delta rule."""
 ALONE = "-alone"
 """Behind the name of a model whose memory is emptied at every sentence."""
-TRAINING = TrainingConfig(
-    steps=1000,
-    batch_size=24,
-    learning_rate=3e-3,
-    warmup_steps=250,
-    clip_norm=1.0,
-    beta2=0.98,
-    log_every=50,
-    evaluate_every=500,
-)
+TRAINING = replace(translators.CPU.training, steps=1000, batch_size=24)
 
 
 def preset(name: str, model: str | None = None, rule: str | None = None, seed: int = 1) -> Run:
