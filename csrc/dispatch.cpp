@@ -2,6 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
+#if defined(FASTWEIGHTS_X86)
+#include <cpuid.h>
+#endif
+
 #include "capi.h"
 #include "levels.h"
 #include "threads.h"
@@ -98,6 +102,19 @@ FASTWEIGHTS_EXPORT int fastweights_use_level(const char* name) {
             return 1;
         }
     return 0;
+}
+
+// 1 if the processor announces AMX tiles but describes none (CPUID 7 and 0x1D), as some virtual machines do: a program that
+// uses them ends with an illegal instruction.
+FASTWEIGHTS_EXPORT int fastweights_tiles_are_missing() {
+#if defined(FASTWEIGHTS_X86)
+    unsigned a = 0, b = 0, c = 0, d = 0;
+    constexpr unsigned amx_tile = 1u << 24;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(d & amx_tile)) return 0;
+    return !__get_cpuid_count(0x1D, 0, &a, &b, &c, &d) || a == 0;  // a: the highest palette
+#else
+    return 0;
+#endif
 }
 
 // 1 on success, 0 if memory ran out.

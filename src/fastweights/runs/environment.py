@@ -9,6 +9,7 @@ from pathlib import Path
 
 import torch
 
+from fastweights.kernels.native.library import tiles_are_missing
 from fastweights.memory import Call, backends, choose_backend
 
 REQUIRED = ("fastweights", "torch", "numpy", "safetensors")
@@ -105,12 +106,15 @@ def version_rows(environment: Environment) -> list[tuple[str, str]]:
 
 def machine_rows(environment: Environment) -> list[tuple[str, str]]:
     """The machine that the program runs on."""
-    return [
+    rows = [
         ("system", environment.system),
         ("processor", f"{environment.processor} ({environment.instructions})"),
         ("cores", f"{environment.cores} available, torch uses {environment.threads} threads"),
         ("gpu", environment.gpu or "none that torch can use"),
     ]
+    if tiles_are_missing():
+        rows.append(("tiles", "AMX is announced but missing: products in bfloat16 are made without it"))
+    return rows
 
 
 def backend_rows() -> list[tuple[str, str, str]]:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -233,3 +234,26 @@ def test_a_library_with_another_interface_is_refused(monkeypatch: pytest.MonkeyP
     library, reason = native_library._open()
     assert library is None
     assert reason == "the compiled library belongs to another version of the package: install it again with pip"
+
+
+PRODUCT = """
+import os, torch
+from fastweights import FastWeightAttention
+x = torch.ones(64, 64, dtype=torch.bfloat16)
+print(os.environ.get("ONEDNN_MAX_CPU_ISA"), (x @ x).sum().item())
+"""
+
+
+def test_a_product_in_bfloat16_survives_tiles_that_are_announced_and_missing() -> None:
+    own = {name: value for name, value in os.environ.items() if name != native_library.ONEDNN_LIMIT}
+    wanted = native_library.WITHOUT_TILES if native_library.tiles_are_missing() else None
+    for given, limit in (({}, wanted), ({native_library.ONEDNN_LIMIT: "AVX512_CORE"}, "AVX512_CORE")):
+        run = subprocess.run([sys.executable, "-c", PRODUCT], env=own | given, capture_output=True, text=True)
+        assert (run.returncode, run.stdout) == (0, f"{limit} 262144.0\n")
+
+
+def test_tiles_are_missing_only_where_a_processor_announces_them() -> None:
+    flags = Path("/proc/cpuinfo")
+    if not flags.exists():
+        pytest.skip("what the processor announces is read from /proc/cpuinfo")
+    assert "amx_tile" in flags.read_text() or not native_library.tiles_are_missing()

@@ -17,8 +17,13 @@ INSTRUCTIONS = "FASTWEIGHTS_INSTRUCTIONS"
 
 LEVELS = ("avx512", "avx2", "baseline")
 
-INTERFACE = 2
+INTERFACE = 3
 """The number of the C interface that this package calls (`kInterface` in csrc/capi.h)."""
+
+ONEDNN_LIMIT = "ONEDNN_MAX_CPU_ISA"
+"""Environment variable of oneDNN, which multiplies matrices for torch: the best instruction set that it may use."""
+
+WITHOUT_TILES = "AVX512_CORE_FP16"
 
 ELEMENT_BYTES = {torch.float32: 4, torch.float64: 8}
 """Number types that the kernels compute with."""
@@ -47,6 +52,9 @@ def _open() -> tuple[ctypes.CDLL | None, str | None]:
         fits = False
     if not fits:
         return None, "the compiled library belongs to another version of the package: install it again with pip"
+    if library.fastweights_tiles_are_missing():
+        # A product in bfloat16 would end the process. oneDNN reads the variable when it is first used.
+        os.environ.setdefault(ONEDNN_LIMIT, WITHOUT_TILES)
     wanted = os.environ.get(INSTRUCTIONS)
     if wanted and not library.fastweights_use_level(wanted.encode()):
         possible = [level for level in LEVELS if library.fastweights_use_level(level.encode())]
@@ -82,6 +90,11 @@ def load() -> ctypes.CDLL:
 def instructions() -> str:
     """The instruction set in use."""
     return str(load().fastweights_level().decode())
+
+
+def tiles_are_missing() -> bool:
+    """True if the processor announces AMX tiles and has none: products in bfloat16 are then made without them."""
+    return bool(_library is not None and _library.fastweights_tiles_are_missing())
 
 
 def call(kernel: str, arguments: Sequence[int], dtype: torch.dtype) -> None:
