@@ -9,7 +9,7 @@
 
 namespace fastweights {
 
-// Another number whenever a structure below, what its fields may hold, or a function changes; the caller (kernels/native/library.py) names the same.
+// Another number whenever a function, a structure or what its fields may hold changes; the caller (kernels/native/library.py) names the same.
 constexpr int kInterface = 3;
 
 // b h t · with any distances, counted in elements; the last dimension is contiguous. `data` may be null where a tensor is optional.

@@ -31,3 +31,14 @@ def test_every_backend_has_a_row_and_a_missing_one_its_reason(monkeypatch: pytes
     assert list(rows) == list(backends())
     assert rows["native"] == ("missing", "no compiler was found")
     assert rows["chunked"] == ("available", "auto takes it for sequences on this CPU")
+
+
+def test_tiles_that_are_announced_and_missing_are_named_with_the_limit_in_force(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = environment.Environment.here()
+    monkeypatch.setattr(environment, "tiles_are_missing", lambda: False)
+    assert "tiles" not in dict(environment.machine_rows(here))
+    monkeypatch.setattr(environment, "tiles_are_missing", lambda: True)
+    monkeypatch.setenv("ONEDNN_MAX_CPU_ISA", "AVX2")
+    assert dict(environment.machine_rows(here))["tiles"] == "AMX is announced but missing; ONEDNN_MAX_CPU_ISA is AVX2"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import torch
 
-from fastweights.kernels.native.library import tiles_are_missing
+from fastweights.kernels.native.library import ONEDNN_LIMIT, tiles_are_missing
 from fastweights.memory import Call, backends, choose_backend
 
 REQUIRED = ("fastweights", "torch", "numpy", "safetensors")
@@ -113,7 +113,7 @@ def machine_rows(environment: Environment) -> list[tuple[str, str]]:
         ("gpu", environment.gpu or "none that torch can use"),
     ]
     if tiles_are_missing():
-        rows.append(("tiles", "AMX is announced but missing: products in bfloat16 are made without it"))
+        rows.append(("tiles", f"AMX is announced but missing; {ONEDNN_LIMIT} is {os.environ.get(ONEDNN_LIMIT)}"))
     return rows
 
 
