@@ -68,12 +68,14 @@ def _model(model_dim: int, num_heads: int, num_layers: int, feed_forward_dim: in
     return LanguageModelConfig(267_735, model_dim, num_heads, num_layers, feed_forward_dim)
 
 
+CPU_MODEL = replace(_model(128, 8, 4, 512), cutoffs=(1000, 4000, 12_000))
+"""Heads as in the small configuration, a quarter of its layers and of their width."""
+
 SIZES: dict[str, Run] = {
     "small": _size(_model(128, 8, 16, 2048), segment_length=256, batch_size=96, steps=500_000),
     "medium": _size(_model(256, 8, 16, 2048), segment_length=384, batch_size=56, steps=400_000),
-    # Heads as in the small configuration, a quarter of its layers and of their width.
     "cpu": _size(
-        replace(_model(128, 8, 4, 512), cutoffs=(1000, 4000, 12_000)),
+        CPU_MODEL,
         segment_length=256,
         batch_size=16,
         steps=1250,
@@ -81,9 +83,10 @@ SIZES: dict[str, Run] = {
         learning_rate=1e-3,
         test_stride=64,
     ),
-    # Between the two above: about an hour on one core. Half of the debates, 15 million words, each read once.
+    # The model of cpu, so that text and budget alone differ: 15 million words of the debates, each read once. About an
+    # hour on one core.
     "cpu-long": _size(
-        replace(_model(192, 8, 6, 768), cutoffs=(1000, 4000, 12_000)),
+        CPU_MODEL,
         segment_length=256,
         batch_size=16,
         steps=3660,
