@@ -31,10 +31,12 @@ def test_every_trial_has_its_row() -> None:
 def test_rows_hold_what_records_say() -> None:
     (run,) = [run for (model,), run in runs_by_model() if model == "delta-l2" and run.training.seed == 1]
     answers = {"x1": {"all": 0.9}, "x4": {"all": 0.5}}
-    language_model = for_text(PRESETS["cpu-linear-delta-nopos"], 9, "digest")
+    language_model = for_text(PRESETS["cpu-linear-delta-nopos"], 33_278, "digest")
+    changed = replace(language_model, training=replace(language_model.training, precision="bfloat16"))
     records = {
         run: Record({}, {"accuracies": answers}, {}, {}),
         language_model: Record({}, {"writes": {"landing": 0.12, "balance": 1.0}}, {}, {}),
+        changed: Record({}, {"writes": {"landing": 0.9, "balance": 1.0}}, {}, {}),
     }
     rows = {row[:2]: row[3:] for row in trial_rows(records)}
     assert rows["labels that change, %", "delta, L2"] == ("90.0", "1", "as in the trial, so far")

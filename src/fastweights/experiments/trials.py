@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fastweights.experiments.growth.positions import positions
 from fastweights.experiments.images.presets import scores as label_scores
 from fastweights.experiments.language_models.perplexities import perplexities
+from fastweights.experiments.language_models.presets import is_unchanged, with_usual_seed
 from fastweights.experiments.recall.grids import binding_scores
 from fastweights.experiments.records import Records
 
@@ -68,8 +69,9 @@ def drift(records: Records, way: str) -> Values:
 def landing(records: Records, way: str) -> Values:
     """By how much of what Eq. 22 asks a write moves the memory, in per cent."""
     preset = f"cpu-linear-{way}-nopos"
-    found = [made.result.get("writes", {}).get("landing") for run, made in records.items() if run.preset == preset]
-    return [100 * x for x in found if x is not None]
+    found = [made for run, made in records.items() if run.preset == preset and is_unchanged(with_usual_seed(run))]
+    landings = [made.result.get("writes", {}).get("landing") for made in found]
+    return [100 * x for x in landings if x is not None]
 
 
 TRIALS: tuple[tuple[Kind, dict[str, float]], ...] = (

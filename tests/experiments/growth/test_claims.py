@@ -68,8 +68,9 @@ def test_instability_needs_growing_reads_or_a_rounded_state() -> None:
     assert judge_instability(Curves({})).verdict == "not run yet"
 
 
-def positions(memory: str, drift: float) -> Positions:
-    return Positions("cpu-x", memory, memory, False, (0, 300, 1000), (400.0, 500.0 * (1 + drift)), (400.0, 500.0))
+def positions(memory: str, drift: float, carried: bool = False, encoded: bool = False) -> Positions:
+    perplexities = (400.0, 500.0 * (1 + drift)), (400.0, 500.0)
+    return Positions(f"cpu-{memory}", memory, memory, carried, (0, 300, 1000), *perplexities, encoded)
 
 
 def test_blowing_up_is_growth_faster_than_linear() -> None:
@@ -78,7 +79,10 @@ def test_blowing_up_is_growth_faster_than_linear() -> None:
     assert judge_blows_up(both(2.0, FALLING, 0.1)).verdict == "holds"
     worse = Curves(found.streams, (positions("delta-sum-attention", 0.2),))
     assert judge_blows_up(worse).verdict == "holds in part"
-    assert "+20.0%" in judge_blows_up(worse).evidence
+    assert judge_blows_up(worse).evidence.endswith("memory carried to word 1,000: +20.0%")
+    without = positions("delta-sum", 5.0), positions("delta-sum", 4.0)
+    both_kinds = Curves(found.streams, (*worse.language_models, *without))
+    assert judge_blows_up(both_kinds).evidence.endswith("+20.0% (+400.0% to +500.0% without z)")
 
 
 def test_drift_compares_the_papers_choice_with_models_that_have_a_z() -> None:
@@ -86,6 +90,18 @@ def test_drift_compares_the_papers_choice_with_models_that_have_a_z() -> None:
     found = Curves({}, (positions("delta-sum", 0.18), positions("sum-attention", 0.001)))
     assert judge_drift(found).verdict == "holds"
     assert judge_drift(Curves({}, (positions("delta-sum", 0.0), positions("sum-attention", 0.1)))).verdict != "holds"
+    one_seed_does_not = (*found.language_models, positions("delta-sum", 0.04))
+    assert judge_drift(Curves({}, one_seed_does_not)).verdict == "does not hold"
+    assert "+4.0% to +18.0%" in judge_drift(Curves({}, one_seed_does_not)).evidence
+
+
+@pytest.mark.parametrize("confounded", [{"encoded": True}, {"carried": True}])
+def test_drift_is_judged_where_the_carried_memory_alone_is_new(confounded: dict[str, bool]) -> None:
+    """Positions that were never trained, or a memory that was carried in training, decide nothing about it."""
+    others = positions("delta-sum", 9.0, **confounded), positions("sum-attention", 8.0, **confounded)
+    assert judge_drift(Curves({}, others)).verdict == "not run yet"
+    with_streams = Curves(both(1.0, FALLING, 0.1).streams, others)
+    assert judge_blows_up(with_streams).verdict == "does not hold"
 
 
 def test_tables_and_figure() -> None:
@@ -96,8 +112,16 @@ def test_tables_and_figure() -> None:
     assert attention[-1] == "0.50, 0.00, -1.00"
     assert paper[-1].startswith("0.50, –")
     assert rounded_table(found).rows[0][2] == "0.1 → 0.4"
-    assert language_model_table(found).rows[0][-1] == "+18.0%"
+    assert language_model_table(found).rows[0][-2:] == ("+18.0 %", "1")
     assert [len(axes.get_lines()) for axes in drawing(found).figure.axes] == [3, 3, 2, 2]
+
+
+def test_language_models_stand_once_with_the_mean_over_seeds() -> None:
+    seeds = positions("delta-sum", 0.2), positions("delta-l2", -0.1, carried=True), positions("delta-sum", 0.4)
+    assert language_model_table(Curves({}, seeds)).rows == (
+        ("delta-sum", "segments", "400.0 / 400.0", "650.0 / 500.0", "+30.0 ± 14.1 %", "2"),
+        ("delta-l2", "carried on", "400.0 / 400.0", "450.0 / 500.0", "-10.0 %", "1"),
+    )
 
 
 def test_memories_of_language_models_are_named_in_words() -> None:

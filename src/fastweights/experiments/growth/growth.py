@@ -2,13 +2,16 @@
 
 import math
 from itertools import pairwise
+from statistics import fmean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fastweights.experiments.growth.curves import STATES, Curves, curves
+from fastweights.experiments.growth.positions import by_model
 from fastweights.experiments.growth.presets import LENGTHS, preset
 from fastweights.experiments.memories import MEMORIES
+from fastweights.experiments.model_scores import over_seeds
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Records
 from fastweights.experiments.series import MEMORY_SERIES
@@ -144,20 +147,24 @@ def rounded_table(found: Curves) -> Table:
 
 
 def language_model_table(found: Curves) -> Table:
-    """Perplexity by position: the memory carried on, and emptied every segment."""
-    models = found.language_models
-    edges = max((one.edges for one in models), key=len, default=())
+    """Perplexity by position, the mean over seeds: the memory carried on, and emptied every segment."""
+    edges = max((one.edges for one in found.language_models), key=len, default=())
     heads = tuple(f"words {first:,}-{last:,}" for first, last in pairwise(edges))
     rows = []
-    for one in models:
-        pairs = [f"{carried:.1f} / {reset:.1f}" for carried, reset in zip(one.carried, one.reset, strict=True)]
-        trained = "carried on" if one.carried_in_training else "segments"
-        rows.append((one.label, trained, *pairs, *["–"] * (len(heads) - len(pairs)), f"{one.drift:+.1%}"))
+    for seeds in by_model(found.language_models).values():
+        first = seeds[0]
+        sides = ([fmean(column) for column in zip(*side, strict=True)] for side in
+                 ((one.carried for one in seeds), (one.reset for one in seeds)))  # fmt: skip
+        pairs = [f"{carried:.1f} / {reset:.1f}" for carried, reset in zip(*sides, strict=True)]
+        trained = "carried on" if first.carried_in_training else "segments"
+        drift = over_seeds([100 * one.drift for one in seeds], "{:+.1f}".format).replace("± +", "± ")
+        dashes = ["–"] * (len(heads) - len(pairs))
+        rows.append((first.label, trained, *pairs, *dashes, f"{drift} %", str(len(seeds))))
     return Table(
         "growth-language-models",
         "Perplexity of trained language models by position in the validation text: memory carried on / emptied after "
-        "every segment; the last column compares them on the last stretch.",
-        ("memory", "trained with", *heads, "difference"),
+        "every segment, means over seeds; the last column but one compares them on the last stretch.",
+        ("memory", "trained with", *heads, "difference", "seeds"),
         tuple(rows),
         wide=True,
     )

@@ -1,10 +1,11 @@
 """Language models whose memory is carried over a long text: perplexity by position, from records that have it."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from fastweights.evaluation.perplexity import perplexity_of
-from fastweights.experiments.language_models.config import LanguageModellingConfig
-from fastweights.experiments.language_models.presets import size_of
+from fastweights.experiments.language_models.config import Carrying, LanguageModellingConfig
+from fastweights.experiments.language_models.presets import is_unchanged, size_of, with_usual_seed
 from fastweights.experiments.memories import memory_name
 from fastweights.experiments.records import Records
 from fastweights.experiments.retrieval.names import name_in
@@ -20,7 +21,7 @@ MAP_NAMES = {"elu": "ELU+1", "dpfp": "DPFP-1"}
 
 @dataclass(frozen=True)
 class Positions:
-    """Perplexities of the words from one edge to the next: with the memory carried on, and with it reset."""
+    """One seed's perplexities from each edge to the next: with the memory carried on, and with it reset."""
 
     preset: str
     memory: str
@@ -29,6 +30,9 @@ class Positions:
     edges: tuple[int, ...]
     carried: tuple[float, ...]
     reset: tuple[float, ...]
+    encoded: bool = False
+    """True with positional encodings, of which only those of one segment were trained: what happens further on is due
+    to them too."""
 
     @property
     def drift(self) -> float:
@@ -37,21 +41,41 @@ class Positions:
 
 
 def positions(records: Records) -> tuple[Positions, ...]:
-    """All that the records of language models hold, in the order of their presets."""
+    """What the records of the presets on WikiText-2 hold, every seed, in the order of their names."""
     found = []
     for run, record in records.items():
         measured, task = record.result.get("positions"), run.task
-        if not isinstance(task, LanguageModellingConfig) or not measured or size_of(run) == "cpu-long":
-            # Another text stands in a table of its own (`language_models.budget`).
+        # Another text stands in a table of its own (`language_models.budget`).
+        if not measured or size_of(run) == "cpu-long" or not is_unchanged(with_usual_seed(run)):
             continue
+        assert isinstance(task, LanguageModellingConfig)
         attention = task.model.attention
         if not isinstance(attention, FastWeightAttentionConfig):
             continue
         memory = memory_name(attention.update_rule, attention.normalisation, attention.attention_normalisation)
-        sides = (tuple(perplexity_of(loss) for loss in measured[side]) for side in ("carried", "reset"))
-        edges = tuple(measured["edges"])
-        found.append(Positions(run.preset, memory, label_of(attention, memory), task.carry_state, edges, *sides))
+        parts = (label_of(attention, memory), "with positions" * task.model.positions, carrying_of(task.carrying))
+        carried, reset = (tuple(perplexity_of(loss) for loss in measured[side]) for side in ("carried", "reset"))
+        label, edges = ", ".join(part for part in parts if part), tuple(measured["edges"])
+        encoded = task.model.positions
+        found.append(Positions(run.preset, memory, label, task.carry_state, edges, carried, reset, encoded))
     return tuple(sorted(found, key=lambda one: (one.carried_in_training, one.preset)))
+
+
+def by_model(models: Iterable[Positions]) -> dict[str, list[Positions]]:
+    """The seeds of each preset."""
+    found: dict[str, list[Positions]] = {}
+    for one in models:
+        found.setdefault(one.preset, []).append(one)
+    return found
+
+
+def carrying_of(way: Carrying) -> str:
+    """How long memories last in training, in words; nothing if they last as long as the text."""
+    if way.rewritten:
+        return f"{way.rewritten} segments rewritten"
+    if way.reset_chance:
+        return "reset at random"
+    return f"reset every {way.reset_every} segments" if way.reset_every else ""
 
 
 def label_of(attention: FastWeightAttentionConfig, memory: str) -> str:
