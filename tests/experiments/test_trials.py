@@ -1,5 +1,6 @@
 """Trials beside records: verdicts follow from means over seeds."""
 
+import math
 from dataclasses import replace
 
 from fastweights.experiments.images.presets import runs_by_model
@@ -7,6 +8,7 @@ from fastweights.experiments.language_models.presets import PRESETS, for_text
 from fastweights.experiments.paper import trials
 from fastweights.experiments.trials import SHOWN, TRIALS, Kind, trial_rows
 from fastweights.runs.record import Record
+from fastweights.training.run import Run
 
 
 def test_verdicts() -> None:
@@ -43,3 +45,24 @@ def test_rows_hold_what_records_say() -> None:
     assert rows["labels that change, 4 × as long, %", "delta, L2"] == ("50.0", "1", "lower, so far")
     λ = rows["λ of a language model's writes after 128 words, %", "delta, sum (the paper)"]
     assert λ == ("12", "1", "as in the trial, so far")
+
+
+def test_perplexities_are_compared_with_those_of_the_same_seed() -> None:
+    def record(name: str, seed: int, perplexity: float) -> tuple[Run, Record]:
+        run = for_text(PRESETS[f"cpu-{name}"], 33_278, "digest")
+        loss = {"loss": math.log(perplexity)}
+        return replace(run, training=replace(run.training, seed=seed)), Record(
+            {}, {"valid": loss, "test": loss}, {}, {}
+        )
+
+    records = dict(
+        [
+            record("linear-delta-nopos", 1, 200.0),
+            record("linear-delta-nopos", 2, 100.0),
+            record("linear-delta-l2-nopos", 2, 94.0),
+            record("linear-delta-centred-nopos", 3, 50.0),
+        ]
+    )
+    rows = {row[1]: row[3:] for row in trial_rows(records) if row[0].startswith("valid perplexity against")}
+    assert rows["delta, L2"] == ("-6.0", "1", "as in the trial, so far")
+    assert rows["delta, centred L2"] == ("–", "0", "not run yet")

@@ -32,3 +32,8 @@ def over_seeds(values: Sequence[float], shown: Callable[[float], str] = "{:.1f}"
         return "–"
     mean = shown(statistics.fmean(values))
     return mean if len(values) < 2 else f"{mean} ± {shown(statistics.stdev(values))}"
+
+
+def signed_over_seeds(values: Sequence[float]) -> str:
+    """The mean over seeds with its sign, and their standard deviation, which has none."""
+    return over_seeds(values, "{:+.1f}".format).replace("± +", "± ")

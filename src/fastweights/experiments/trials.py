@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from fastweights.experiments.growth.positions import positions
 from fastweights.experiments.images.presets import scores as label_scores
-from fastweights.experiments.language_models.perplexities import perplexities
+from fastweights.experiments.language_models.perplexities import pairs_of_seeds, perplexities
 from fastweights.experiments.language_models.presets import is_unchanged, with_usual_seed
 from fastweights.experiments.recall.grids import binding_scores
 from fastweights.experiments.records import Records
@@ -61,6 +61,14 @@ def perplexity(end: str) -> Callable[[Records, str], Values]:
     return of
 
 
+def against_paper(records: Records, way: str) -> Values:
+    """By how much a model's perplexity differs from that of sum normalisation with the same seed, in per cent."""
+    found = perplexities(records)
+    model, paper = (found.get("cpu", f"linear-{name}-nopos") for name in (way, "delta"))
+    pairs = pairs_of_seeds(model, paper) if model and paper else []
+    return [100 * (one.valid / other.valid - 1) for one, other in pairs]
+
+
 def drift(records: Records, way: str) -> Values:
     """How much worse a carried memory is than one that is reset every 256 words, in per cent."""
     return [100 * one.drift for one in positions(records) if one.preset == f"cpu-linear-{way}-nopos"]
@@ -78,6 +86,10 @@ TRIALS: tuple[tuple[Kind, dict[str, float]], ...] = (
     (
         Kind("λ of a language model's writes after 128 words, %", "{:.3g}", 0.2, landing, absolute=False),
         {"delta": 12.5, "delta-attnnorm": 0.25, "delta-l2": 100.0, "delta-centred": 100.0, "delta-step": 100.0},
+    ),
+    (
+        Kind("valid perplexity against sum normalisation alone, truncated, %", "{:+.1f}", 2.0, against_paper),
+        {"sum": 13.5, "delta-attnnorm": 7.9, "delta-step": -4.9, "delta-l2": -6.1, "delta-centred": -6.3},
     ),
     (
         Kind("test perplexity, truncated", "{:.1f}", 0.02, perplexity(""), absolute=False),

@@ -11,7 +11,7 @@ from fastweights.experiments.growth.curves import STATES, Curves, curves
 from fastweights.experiments.growth.positions import by_model
 from fastweights.experiments.growth.presets import LENGTHS, preset
 from fastweights.experiments.memories import MEMORIES
-from fastweights.experiments.model_scores import over_seeds
+from fastweights.experiments.model_scores import signed_over_seeds
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Records
 from fastweights.experiments.series import MEMORY_SERIES
@@ -157,9 +157,9 @@ def language_model_table(found: Curves) -> Table:
                  ((one.carried for one in seeds), (one.reset for one in seeds)))  # fmt: skip
         pairs = [f"{carried:.1f} / {reset:.1f}" for carried, reset in zip(*sides, strict=True)]
         trained = "carried on" if first.carried_in_training else "segments"
-        drift = over_seeds([100 * one.drift for one in seeds], "{:+.1f}".format).replace("± +", "± ")
         dashes = ["–"] * (len(heads) - len(pairs))
-        rows.append((first.label, trained, *pairs, *dashes, f"{drift} %", str(len(seeds))))
+        drift = f"{signed_over_seeds([100 * one.drift for one in seeds])} %"
+        rows.append((first.label, trained, *pairs, *dashes, drift, str(len(seeds))))
     return Table(
         "growth-language-models",
         "Perplexity of trained language models by position in the validation text: memory carried on / emptied after "

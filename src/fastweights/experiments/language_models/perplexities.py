@@ -66,7 +66,7 @@ def is_lower(first: Perplexity, second: Perplexity, text: str) -> bool | None:
 
     Seeds that both have are compared one by one. Published numbers come without seeds and are taken as they stand.
     """
-    pairs = [(first.by_seed[seed], second.by_seed[seed]) for seed in first.by_seed if seed in second.by_seed]
+    pairs = pairs_of_seeds(first, second)
     if not pairs:
         return bool(getattr(first, text) < getattr(second, text))
     one, other = (fmean(getattr(pair[side], text) for pair in pairs) for side in (0, 1))
@@ -74,6 +74,11 @@ def is_lower(first: Perplexity, second: Perplexity, text: str) -> bool | None:
     if abs(one - other) >= MARGIN * min(one, other) or (len(pairs) >= ENOUGH_SEEDS and len(signs) == 1):
         return one < other
     return None
+
+
+def pairs_of_seeds(first: Perplexity, second: Perplexity) -> list[tuple[Perplexity, Perplexity]]:
+    """What both models reached with the seeds that both were trained with."""
+    return [(first.by_seed[seed], second.by_seed[seed]) for seed in first.by_seed if seed in second.by_seed]
 
 
 def perplexities(records: Records) -> Perplexities:

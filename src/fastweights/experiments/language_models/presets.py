@@ -154,6 +154,7 @@ def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
         "transformer-nopos": (SoftmaxAttentionConfig(), False, False),
         "transformer-xl": (RelativeAttentionConfig(size.task.segment_length), False, True),
         "linear-sum": (_sum(linear), True, False),
+        "linear-sum-nopos": (_sum(linear), False, False),
         "linear-sum-nopos-carried": (_sum(linear), False, True),
         "linear-delta": (_delta(linear), True, False),
         "linear-delta-nopos": (_delta(linear), False, False),
