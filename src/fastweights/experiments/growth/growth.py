@@ -1,17 +1,14 @@
 """Growth: what becomes of a memory, and of its accumulator, over a million steps."""
 
 import math
-from itertools import pairwise
-from statistics import fmean
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fastweights.experiments.growth.curves import STATES, Curves, curves
-from fastweights.experiments.growth.positions import by_model
+from fastweights.experiments.growth.drift import drift_figure, is_drawn, language_model_table
 from fastweights.experiments.growth.presets import LENGTHS, preset
 from fastweights.experiments.memories import MEMORIES
-from fastweights.experiments.model_scores import signed_over_seeds
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Records
 from fastweights.experiments.series import MEMORY_SERIES
@@ -38,8 +35,14 @@ def runs(options: ReproduceOptions = ReproduceOptions()) -> list[Run]:  # noqa: 
 def contents(records: Records) -> tuple[Drawing | Table, ...]:
     """The streams as a figure, in float32 and in bfloat16, and language models by position."""
     found = curves(records)
-    drawn = (drawing(found),) if found.streams else ()
-    return *drawn, stream_table(found), rounded_table(found), language_model_table(found)
+    models = found.language_models
+    return (
+        *((drawing(found),) if found.streams else ()),
+        stream_table(found),
+        rounded_table(found),
+        *((drift_figure(models),) if any(is_drawn(one) for one in models) else ()),
+        language_model_table(models),
+    )
 
 
 def drawing(found: Curves) -> Drawing:
@@ -143,28 +146,4 @@ def rounded_table(found: Curves) -> Table:
         f"After {last:,} steps: state in float32 → state rounded to bfloat16 after every step.",
         ("memory", "|z|", "|y|", "error of last values"),
         tuple(rows),
-    )
-
-
-def language_model_table(found: Curves) -> Table:
-    """Perplexity by position, the mean over seeds: the memory carried on, and emptied every segment."""
-    edges = max((one.edges for one in found.language_models), key=len, default=())
-    heads = tuple(f"words {first:,}-{last:,}" for first, last in pairwise(edges))
-    rows = []
-    for seeds in by_model(found.language_models).values():
-        first = seeds[0]
-        sides = ([fmean(column) for column in zip(*side, strict=True)] for side in
-                 ((one.carried for one in seeds), (one.reset for one in seeds)))  # fmt: skip
-        pairs = [f"{carried:.1f} / {reset:.1f}" for carried, reset in zip(*sides, strict=True)]
-        trained = "carried on" if first.carried_in_training else "segments"
-        dashes = ["–"] * (len(heads) - len(pairs))
-        drift = f"{signed_over_seeds([100 * one.drift for one in seeds])} %"
-        rows.append((first.label, trained, *pairs, *dashes, drift, str(len(seeds))))
-    return Table(
-        "growth-language-models",
-        "Perplexity of trained language models by position in the validation text: memory carried on / emptied after "
-        "every segment, means over seeds; the last column but one compares them on the last stretch.",
-        ("memory", "trained with", *heads, "difference", "seeds"),
-        tuple(rows),
-        wide=True,
     )

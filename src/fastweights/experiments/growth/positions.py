@@ -30,6 +30,7 @@ class Positions:
     edges: tuple[int, ...]
     carried: tuple[float, ...]
     reset: tuple[float, ...]
+    feature_map: str = "ELU+1"
     encoded: bool = False
     """True with positional encodings, of which only those of one segment were trained: what happens further on is due
     to them too."""
@@ -56,8 +57,8 @@ def positions(records: Records) -> tuple[Positions, ...]:
         parts = (label_of(attention, memory), "with positions" * task.model.positions, carrying_of(task.carrying))
         carried, reset = (tuple(perplexity_of(loss) for loss in measured[side]) for side in ("carried", "reset"))
         label, edges = ", ".join(part for part in parts if part), tuple(measured["edges"])
-        encoded = task.model.positions
-        found.append(Positions(run.preset, memory, label, task.carry_state, edges, carried, reset, encoded))
+        where = (map_name(attention), task.model.positions)
+        found.append(Positions(run.preset, memory, label, task.carry_state, edges, carried, reset, *where))
     return tuple(sorted(found, key=lambda one: (one.carried_in_training, one.preset)))
 
 
@@ -81,7 +82,12 @@ def carrying_of(way: Carrying) -> str:
 def label_of(attention: FastWeightAttentionConfig, memory: str) -> str:
     """The memory in words, and its feature map."""
     rule, normalisation = name_in(UPDATE_RULES, attention.update_rule), name_in(NORMALISATIONS, attention.normalisation)
-    feature_map = name_in(FEATURE_MAPS, attention.feature_map)
     words = f"{rule.replace('-', ' ')}, {normalisation.replace('-', ' ').replace('l2', 'L2')}"
     label = MEMORY_SERIES[memory].label if memory in MEMORY_SERIES else words
-    return f"{label}, {MAP_NAMES.get(feature_map, feature_map)}"
+    return f"{label}, {map_name(attention)}"
+
+
+def map_name(attention: FastWeightAttentionConfig) -> str:
+    """What tables call the feature map."""
+    name = name_in(FEATURE_MAPS, attention.feature_map)
+    return MAP_NAMES.get(name, name)
