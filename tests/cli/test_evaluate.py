@@ -178,3 +178,25 @@ def test_a_text_of_one_s_own_is_measured_in_the_vocabulary_of_the_run(text: Path
     assert (second["text"], second["unknown"]) == (str(own), 0.0)
     assert second["loss"] == pytest.approx(first["loss"], rel=1e-6)
     assert second["tokens"] == first["tokens"]
+
+
+def test_a_folder_with_one_split_is_enough(text: Path) -> None:
+    train(options(text))
+    folder = text.with_name("only")
+    folder.mkdir()
+    (folder / "test.txt").write_text("the mat\na dog ran\n")
+    evaluate(asked(text, data=str(folder)))
+    line = json.loads((text.parent / "run" / "evaluations.jsonl").read_text())
+    assert line["tokens"] == 6
+    with pytest.raises(ValueError, match="only: there is no valid text"):
+        evaluate(asked(text, data=str(folder), split="valid"))
+
+
+def test_unknown_words_are_counted_where_they_are_scored(text: Path) -> None:
+    text.write_text(text.read_text() + "the end\n" * 4)
+    train(options(text))
+    other = text.with_name("other.txt")
+    other.write_text("the <unk> sat\n" + "zebra\n" * 50)
+    evaluate(asked(text, data=str(other), limit=4))
+    line = json.loads((text.parent / "run" / "evaluations.jsonl").read_text().splitlines()[-1])
+    assert line["unknown"] == 1 / 4

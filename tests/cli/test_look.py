@@ -48,6 +48,12 @@ def test_a_hugging_face_folder(run: Path, text: Path, capsys: pytest.CaptureFixt
     assert "give one with --text FILE" in refused(capsys, folder)
     assert "neither a tokenizer.json nor a vocabulary.json" in refused(capsys, folder, "--text", text)
     (folder / "vocabulary.json").write_text((run / "vocabulary.json").read_text())
+    whole = json.loads((run / "vocabulary.json").read_text())
+    (folder / "vocabulary.json").write_text(json.dumps(whole | {"symbols": [*whole["symbols"], "zebra"]}))
+    assert "vocabulary.json: it has" in refused(capsys, folder, "--text", text)
+    (folder / "vocabulary.json").write_text("{")
+    assert "vocabulary.json: not a vocabulary" in refused(capsys, folder, "--text", text)
+    (folder / "vocabulary.json").write_text(json.dumps(whole))
     main(["look", str(folder), "--text", str(text), "--limit", "60", "--out", "hf.html"])
     assert "The page is hf.html" in capsys.readouterr().out
     config = json.loads((folder / "config.json").read_text())

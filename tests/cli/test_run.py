@@ -45,6 +45,12 @@ def test_a_folder_of_data_goes_to_the_task(tmp_path: Path, capsys: pytest.Captur
     code, output, _ = run([*arguments, str(tmp_path / "babi")], capsys)
     assert code == 0
     assert "qa1-10000-delta-l2-seed1: best loss" in output
+    code, output, _ = run([*arguments, str(tmp_path / "babi")], capsys)
+    assert (code, "best loss" in output) == (0, True)
+    write_task(tmp_path / "more", 1, 12)
+    code, _, error = run([*arguments, str(tmp_path / "more")], capsys)
+    assert (code, error.count("\n")) == (1, 1)
+    assert "data: qa1-10000-delta-l2-seed1 has a record on other data than" in error
     (tmp_path / "babi" / "qa1_small_train.txt").write_text("1 Mary moved.\ngarbage\n")
     code, _, error = run([*arguments, str(tmp_path / "babi"), "--set", "training.seed=2"], capsys)
     assert (code, error.count("\n")) == (1, 1)

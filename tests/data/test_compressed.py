@@ -29,3 +29,21 @@ def test_what_is_not_text_is_named(tmp_path: Path) -> None:
     (tmp_path / "b.txt.gz").write_bytes(b"\x1f\x8bnothing")
     with pytest.raises(ValueError, match=r"b.txt.gz: not a readable gz file"):
         list(text_lines(tmp_path / "b.txt.gz"))
+
+
+@pytest.mark.parametrize("name", ["text.gz", "text.xz"])
+def test_every_kind_of_damage_is_named(tmp_path: Path, name: str) -> None:
+    """Bytes that are changed anywhere, a file that ends early, and one that never began."""
+    pack = {".gz": gzip.compress, ".xz": lzma.compress}[Path(name).suffix]
+    whole = pack("\n".join(str(number * 7919 % 1000) for number in range(3000)).encode())
+    path, named = tmp_path / name, 0
+    for place in range(20, len(whole) - 20, len(whole) // 25):
+        for damaged in (whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :], whole[:place]):
+            path.write_bytes(damaged)
+            with pytest.raises(ValueError, match=rf"{name}: not (a readable|UTF-8)"):
+                list(text_lines(path))
+            named += 1
+    assert named >= 50
+    path.write_bytes(b"")
+    with pytest.raises(ValueError, match=rf"{name}: not a readable .. file \(it is empty\)"):
+        list(text_lines(path))

@@ -88,3 +88,25 @@ def test_drawn_digits_are_all_different_and_like_their_kind() -> None:
     nearest = ((fresh.pixels[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
     assert (nearest == fresh.labels).mean() > 0.7, "a guess has a tenth"
     np.testing.assert_array_equal(drawn_digits(200, seed=3).pixels, images.pixels)
+
+
+def test_images_must_have_pixels_and_one_size(tmp_path: Path) -> None:
+    write_images(tmp_path, count=5, side=3)
+    smaller = tmp_path / "smaller"
+    smaller.mkdir()
+    write_images(smaller, count=5, side=2)
+    (tmp_path / "t10k-images-idx3-ubyte").write_bytes((smaller / "t10k-images-idx3-ubyte").read_bytes())
+    with pytest.raises(ValueError, match=r"differ in size: 3 × 3 in train-images.*, 2 × 2 in t10k-images"):
+        open_images(str(tmp_path))
+    write_images(tmp_path, count=0, side=3)
+    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte: there are no pixels in its 0 images"):
+        open_images(str(tmp_path))
+
+
+def test_any_damage_of_a_gzip_file_is_named(tmp_path: Path) -> None:
+    whole = gzip.compress(np.random.default_rng(0).integers(5, size=3000, dtype=np.uint8).tobytes())
+    path = tmp_path / "images.gz"
+    for place in range(20, len(whole), 40):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 255]) + whole[place + 1 :])
+        with pytest.raises(ValueError, match=r"images\.gz"):
+            read_idx(path, 1)

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 from torch.testing import assert_close
+from torch.utils.checkpoint import checkpoint
 
 import fastweights.memory.run as run_module
 import fastweights.memory.traced_writes as traced_module
@@ -82,6 +83,99 @@ def test_outputs_and_gradients_do_not_change(model: SomebodysModel) -> None:
     with record(model):
         recorded = torch.autograd.grad(model(x).square().sum(), list(model.parameters()))
     assert all(torch.equal(a, b) for a, b in zip(plain, recorded, strict=True))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("autocast", [False, True])
+def test_low_precision_does_not_change_either(dtype: torch.dtype, autocast: bool) -> None:
+    torch.manual_seed(0)
+    layer, x = FastWeightAttention(16, 2).to(dtype), torch.randn(2, 9, 16, dtype=dtype)
+
+    def everything() -> list[Tensor]:
+        with torch.autocast("cpu", torch.bfloat16, enabled=autocast):
+            y, state = layer(x)
+        return [y, state.weights, *torch.autograd.grad(y.float().square().sum(), list(layer.parameters()))]
+
+    plain = everything()
+    with record(layer) as seen:
+        recorded = everything()
+    assert all(torch.equal(a, b) for a, b in zip(plain, recorded, strict=True))
+    assert seen[""]["landing"].isfinite().all()
+
+
+@torch.no_grad()
+def test_single_steps_do_not_change_and_are_recorded_as_the_whole_sequence() -> None:
+    torch.manual_seed(0)
+    layer, x = FastWeightAttention(16, 2), torch.randn(2, 6, 16)
+
+    def stepped() -> list[Tensor]:
+        state, ys = None, []
+        for t in range(6):
+            y, state = layer(x[:, t : t + 1], state)
+            ys.append(y)
+        assert state is not None
+        return [torch.cat(ys, dim=1), state.weights]
+
+    plain = stepped()
+    with record(layer) as steps:
+        recorded = stepped()
+    assert all(torch.equal(a, b) for a, b in zip(plain, recorded, strict=True))
+    with record(layer) as whole:
+        layer(x)
+    for name in ("landing", "balance", "retrieved", "stored", "weights", "read"):
+        assert_close(steps[""][name], whole[""][name], rtol=1e-5, atol=1e-5)
+
+
+def test_traces_are_computed_in_full_precision_under_autocast() -> None:
+    torch.manual_seed(0)
+    layer, x, state = FastWeightAttention(16, 2, normalisation=L2Normalisation()), torch.randn(2, 30, 16), None
+    with torch.autocast("cpu", torch.bfloat16), torch.no_grad(), record(layer) as seen:
+        for part in x.split(1, dim=1):
+            _, state = layer(part, state)
+    # L2-normalised keys that were rounded once are of length 1 to that precision, and λ is |k|².
+    assert_close(seen[""]["landing"], seen[""]["key_square"], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("reentrant", [False, True])
+@pytest.mark.parametrize("backward_inside", [True, False])
+def test_a_pass_that_checkpointing_repeats_is_recorded_once(
+    model: SomebodysModel, reentrant: bool, backward_inside: bool
+) -> None:
+    x = torch.randn(3, 5, 6, requires_grad=True)
+    model(x).square().sum().backward()
+    expected = [p.grad for p in model.parameters()]
+    model.zero_grad(set_to_none=True)
+    with record(model) as seen:
+        loss = checkpoint(model, x, use_reentrant=reentrant).square().sum()
+        if backward_inside:
+            loss.backward()
+    if not backward_inside:
+        loss.backward()
+    assert {trace.steps for trace in seen.values()} == {5}
+    for found, wanted in zip(model.parameters(), expected, strict=True):
+        assert found.grad is not None
+        assert wanted is not None
+        assert torch.equal(found.grad, wanted)
+
+
+def test_streams_may_leave_inference_mode(model: SomebodysModel) -> None:
+    layer, x = model.mixers[0], torch.randn(2, 5, 8)
+    with record(layer) as seen:
+        with torch.inference_mode():
+            _, state = layer(x)
+        with torch.no_grad():
+            layer(x, state.clone())
+    assert seen[""].steps == 10
+
+
+def test_one_key_has_no_crosstalk_and_no_sequence_no_trace() -> None:
+    layer = FastWeightAttention(8, 2).double()
+    with record(layer) as seen:
+        layer(torch.randn(1, 1, 8, dtype=torch.float64))
+    assert seen[""].key_statistics.crosstalk.isnan().all()
+    with record(layer) as none:
+        layer(torch.randn(0, 3, 8, dtype=torch.float64))
+    assert none[""].steps == 0
 
 
 @torch.no_grad()  # in training a layer may run its sequence without the operator
@@ -245,7 +339,8 @@ def test_reads_of_a_whole_sequence_are_recorded_as_well() -> None:
     with record(layer) as causal:
         layer(x)
     assert_close(short[""]["landing"], causal[""]["landing"])
-    assert causal[""]["overlap"].isfinite().all()
+    for name in ("overlap", "read"):
+        assert_close(short[""][name], causal[""][name])
 
 
 def test_the_table_leaves_padding_out(tmp_path: Any) -> None:

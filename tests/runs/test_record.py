@@ -123,6 +123,20 @@ def test_what_is_not_finite_becomes_null() -> None:
     assert [is_number(x) for x in (None, 1, 0.5, True, "1")] == [True, True, True, False, False]
 
 
+def test_evaluations_outlive_the_steps_between_them() -> None:
+    rows: list[dict[str, float]] = []
+    for step in range(10, 3661, 10):
+        rows.append({"step": step, "train_loss": 5.0, "learning_rate": 0.1})
+        if step % 366 < 10:
+            rows.append({"step": step, "valid_loss": 5.0})
+    kept = thinned(rows)
+    assert [row for row in kept if "valid_loss" in row] == [row for row in rows if "valid_loss" in row]
+    assert 180 <= len(kept) <= 215
+    assert [rows.index(row) for row in kept] == sorted(rows.index(row) for row in kept)
+    assert kept[0] is rows[0]
+    assert any(row.get("train_loss") for row in kept if row["step"] == 3660)
+
+
 @pytest.mark.parametrize("length", [0, 1, 200, 201, 999, 1000])
 def test_a_long_curve_is_thinned_but_keeps_its_ends(length: int) -> None:
     rows = [{"step": step} for step in range(length)]

@@ -10,6 +10,9 @@ from fastweights.experiments import runnable
 from fastweights.experiments.options import OptionalPath, OptionalText
 
 if TYPE_CHECKING:
+    from fastweights.runs.record import Record
+    from fastweights.training.run import Run
+
     Runnable = str
 else:
     Runnable = literal_type_from_choices(tuple(runnable()))
@@ -53,6 +56,8 @@ def run(
     if hasattr(presets, "for_data"):
         wanted = presets.for_data(wanted, data)
     record = load(results).get(wanted)
+    if record is not None and data is not None:
+        refuse_other_data(wanted, record, data)
     if record is None:
         record = carry_out(wanted, results, data=data, display=Display.on_terminal())
     name = codec().name(wanted)
@@ -61,3 +66,10 @@ def run(
     print(f"{wanted.slug}: {ending(record.result)}")
     print(f"The record is {record_path(results, name)}")
     print(f"Try next: fastweights report --results {results}")
+
+
+def refuse_other_data(run: "Run", record: "Record", data: str) -> None:
+    """Raise a ValueError if a record tells of other data than what is given now, which is read for that."""
+    known = record.result.get("data")
+    if known is not None and known != run.task.open(run.training, data).summary([]).get("data"):
+        raise ValueError(f"data: {run.slug} has a record on other data than {data}; name another folder with --results")

@@ -74,7 +74,7 @@ def read_stories(path: Path) -> tuple[Story, ...]:
     expected = 1
     for number, line in enumerate(lines, start=1):
         identity, _, text = line.partition(" ")
-        if not identity.isdigit() or not text.strip():
+        if not (identity.isascii() and identity.isdigit()) or not text.strip():
             raise ValueError(f"{path}: line {number} is damaged; expected `ID text`, got {line[:60]!r}")
         if int(identity) not in (1, expected):
             raise ValueError(f"{path}: line {number} has the ID {identity}; expected {expected}, or 1 for a new story")

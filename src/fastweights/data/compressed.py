@@ -4,6 +4,7 @@ import codecs
 import gzip
 import io
 import lzma
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,10 +30,12 @@ def ending_of(path: Path) -> str:
 def opened(path: Path) -> Iterator[tuple[IO[bytes], IO[bytes]]]:
     """The content of a file, and the file as it is on the disk; a damaged one is a ValueError that names it."""
     ending = ending_of(path)
+    if ending and path.stat().st_size == 0:
+        raise ValueError(f"{path}: not a readable {ending[1:]} file (it is empty)")
     try:
         with path.open("rb") as file, io.BufferedReader(COMPRESSED[ending](file)) as content:
             yield content, file
-    except (gzip.BadGzipFile, lzma.LZMAError, EOFError) as error:
+    except (gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError) as error:
         raise ValueError(f"{path}: not a readable {ending[1:]} file ({error})") from error
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fastweights.data.images import Images
 from fastweights.data.marked import NOTHING, MarkedSteps
@@ -34,9 +35,7 @@ class Episodes:
 
     def draw(self, images: Images, rows: int, times: int, random: np.random.Generator) -> MarkedSteps:
         """Random episodes of `times` as many pictures."""
-        by_digit = [np.flatnonzero(images.labels == digit) for digit in range(10)]
-        if empty := [digit for digit, places in enumerate(by_digit) if not len(places)]:
-            raise ValueError(f"images: there is no picture of {', '.join(map(str, empty))}")
+        by_digit = places_of_digits(images)
         pixels, steps = images.pixels.shape[1], 2 * times * self.pictures
         inputs = np.zeros((rows, steps, pixels + self.classes), dtype=np.float32)
         targets, groups = np.full((rows, steps), NOTHING, dtype=np.int64), np.zeros((rows, steps), dtype=np.int64)
@@ -56,3 +55,11 @@ class Episodes:
                     groups[row, step] = min(changed[shown], OFTEN)
                 known[shown] = True
         return MarkedSteps.of(inputs, targets, groups)
+
+
+def places_of_digits(images: Images) -> list[NDArray[np.intp]]:
+    """Where the pictures of each digit are; a ValueError names a digit of which there is none."""
+    by_digit = [np.flatnonzero(images.labels == digit) for digit in range(10)]
+    if empty := [digit for digit, places in enumerate(by_digit) if not len(places)]:
+        raise ValueError(f"images: there is no picture of {', '.join(map(str, empty))} among {len(images)}")
+    return by_digit

@@ -5,6 +5,7 @@ FOLDER/train-images-idx3-ubyte  train-labels-idx1-ubyte  t10k-images-idx3-ubyte 
 
 import gzip
 import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def open_images(source: str) -> ImageSet:
     folder = Path(source)
     if not folder.is_dir():
         raise ValueError(f"{folder}: no such folder; expected one with the four IDX files of MNIST, or {DRAWN!r}")
-    splits, digests = {}, []
+    splits, digests, sizes = {}, [], {}
     for split, prefix in SPLITS.items():
         pixels_file, labels_file = (_file(folder, f"{prefix}-{kind}-ubyte") for kind in ("images-idx3", "labels-idx1"))
         pixels, labels = read_idx(pixels_file, 3), read_idx(labels_file, 1)
@@ -60,9 +61,15 @@ def open_images(source: str) -> ImageSet:
             raise ValueError(f"{labels_file}: {len(labels)} labels for the {len(pixels)} images of {pixels_file.name}")
         if labels.max(initial=0) > 9:
             raise ValueError(f"{labels_file}: expected labels from 0 to 9, got {labels.max()}")
+        if not pixels.size:
+            raise ValueError(f"{pixels_file}: there are no pixels in its {len(pixels)} images")
+        sizes[pixels_file.name] = pixels.shape[1:]
         flat = pixels.reshape(len(pixels), -1).astype(np.float32) / np.float32(255)
         splits[split] = Images(flat, labels.astype(np.int64))
         digests.append(sha256_of(pixels_file)[:12])
+    if len(set(sizes.values())) > 1:
+        found = ", ".join(f"{height} × {width} in {name}" for name, (height, width) in sizes.items())
+        raise ValueError(f"{folder}: images to learn from and to be tested on differ in size: {found}")
     return ImageSet(splits["train"], splits["test"], "-".join(digests))
 
 
@@ -77,7 +84,7 @@ def read_idx(path: Path, dimensions: int) -> NDArray[np.uint8]:
     """The array of an IDX file: 0, 0, the type, the number of dimensions, their sizes, then the numbers."""
     try:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (gzip.BadGzipFile, EOFError, OSError) as error:
+    except (gzip.BadGzipFile, zlib.error, EOFError, OSError) as error:
         raise ValueError(f"{path}: not a readable gzip file ({error})") from error
     header = 4 + 4 * dimensions
     if len(content) < header:

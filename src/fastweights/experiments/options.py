@@ -70,6 +70,12 @@ class DataOptions:
     """Folder for tokenised texts; by default fastweights in the user's cache folder."""
 
 
+def refuse_languages(options: DataOptions) -> None:
+    """Raise a ValueError if a language model was given what only translators have."""
+    if options.source is not None or options.target is not None:
+        raise ValueError("source and target: a language model reads one language; they are for translators")
+
+
 @dataclass(frozen=True)
 class EvaluateOptions:
     """Measure a trained model on a split of its data."""

@@ -41,15 +41,16 @@ class KeyStatistics:
         for number, inside in enumerate(_sequences(writes.boundaries)):
             if number > 0:
                 self._end(inside.any(dim=-1))
-            self._directions += (torch.where(inside, lengths, 0.0)[:, :, None] @ keys).squeeze(2)
-            self._counts += (inside & (size > 0)).sum(dim=2)
+            # Not in place: what was counted in inference mode may not be changed outside it.
+            self._directions = self._directions + (torch.where(inside, lengths, 0.0)[:, :, None] @ keys).squeeze(2)
+            self._counts = self._counts + (inside & (size > 0)).sum(dim=2)
 
     @property
     def crosstalk(self) -> Tensor:
-        """The mean cosine of two different keys of one sequence, by head: (|Σ k̂|² - n) / (n (n - 1))."""
+        """The mean cosine of two keys of one sequence, by head: (|Σ k̂|² - n) / (n (n - 1)); NaN of a single key."""
         self._check()
         cosines, pairs = self._totals()
-        return cosines / pairs
+        return torch.where(pairs > 0, cosines / pairs, torch.nan)
 
     @property
     def dead(self) -> Tensor:

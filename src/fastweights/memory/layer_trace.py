@@ -50,7 +50,7 @@ class LayerTrace:
         """Trace a sequence that was written."""
         writes = observation.writes.of_single_writes(observation.rule)
         count = writes.keys.shape[2]
-        if not count:
+        if not writes.keys.shape[0] * count:
             return
         wanted = [t for t in range(count) if self.spectra_every and (self.steps + t + 1) % self.spectra_every == 0]
         found, kept = trace(observation, [*wanted, count - 1])

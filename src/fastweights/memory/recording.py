@@ -8,6 +8,7 @@ that know nothing of it.
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+import torch
 from torch import nn
 from typing_extensions import override
 
@@ -22,6 +23,21 @@ class Observed:
     """A layer that shows its observer, if it has one, every sequence that it writes."""
 
     observer: Observer | None = None
+
+    @property
+    def is_observed(self) -> bool:
+        """True if somebody wants to see this pass: not one that a backward pass repeats (gradient checkpointing)."""
+        return self.observer is not None and torch._C._current_graph_task_id() == NO_BACKWARD
+
+    def show(self, observation: Observation) -> None:
+        """Show a sequence to the observer, in full precision and without a trace in autograd's graph."""
+        assert self.observer is not None
+        with torch.no_grad(), torch.autocast(observation.writes.keys.device.type, enabled=False):
+            self.observer(observation)
+
+
+NO_BACKWARD = -1
+"""The number of autograd's graph task outside backward passes."""
 
 
 class Recording(Mapping[str, LayerTrace]):

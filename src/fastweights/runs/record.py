@@ -20,7 +20,7 @@ from fastweights.runs.directory import RunDirectory
 FORMATS = (1, 2)
 """Format 2 has configurations as `Run` writes them; format 1 has those of version 0.1."""
 LONGEST_CURVE = 200
-"""Lines kept of a curve; a longer one is thinned evenly."""
+"""Lines kept of a curve, of training steps and of evaluations each; a longer one is thinned evenly."""
 OLD_FOLDER = "language-models"
 
 
@@ -117,10 +117,18 @@ def record_of(directory: RunDirectory, measured: Json) -> Record:
 
 
 def thinned(metrics: list[Json]) -> list[Json]:
-    """At most about LONGEST_CURVE rows, the first and the last among them."""
-    stride = math.ceil(len(metrics) / LONGEST_CURVE) or 1
-    kept = metrics[::stride]
-    return kept if not metrics or kept[-1] is metrics[-1] else [*kept, metrics[-1]]
+    """At most about LONGEST_CURVE rows of training steps and as many of evaluations, first and last among them.
+
+    Evaluations are few and far between: thinned with the steps, they would go.
+    """
+    steps = [row for row in metrics if "learning_rate" in row]
+    evaluations = [row for row in metrics if "learning_rate" not in row]
+    kept = {id(row) for rows in (steps, evaluations) for row in (*rows[:: _stride(rows)], *rows[-1:])}
+    return [row for row in metrics if id(row) in kept]
+
+
+def _stride(rows: list[Json]) -> int:
+    return math.ceil(len(rows) / LONGEST_CURVE) or 1
 
 
 def rounded(value: Any) -> Any:

@@ -1,5 +1,7 @@
 """The tensors of a model and of its Adam optimiser by name, for checkpoints."""
 
+import hashlib
+
 import torch
 from torch import Tensor, nn
 
@@ -32,6 +34,16 @@ def load_model(model: nn.Module, tensors: Tensors, source: str) -> None:
     with torch.no_grad():
         for name, tensor in expected.items():
             tensor.copy_(split_like(tensors[name], tensor))
+
+
+def digest_of_weights(weights: Tensors) -> str:
+    """Changes with any number of any tensor."""
+    digest = hashlib.sha256()
+    for name in sorted(weights):
+        tensor = weights[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.numpy().tobytes())
+    return digest.hexdigest()[:24]
 
 
 def optimiser_tensors(optimiser: torch.optim.Adam, model: nn.Module) -> dict[str, Tensor]:

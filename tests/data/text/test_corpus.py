@@ -194,6 +194,22 @@ def test_shards_are_read_in_the_order_of_their_names(tmp_path: Path) -> None:
         open_corpus(tmp_path, cache=tmp_path / "cache")
 
 
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("train-0.txt", "train-0.txt.gz"), "train-0.txt and train-0.txt.gz are one shard, which is read once"),
+        (("train.txt", "train.txt.xz"), "both train.txt and train.txt.xz could be the train text; keep one of them"),
+        (("train.txt", "wiki.train.tokens"), "both train.txt and wiki.train.tokens could be the train text"),
+    ],
+)
+def test_a_text_that_is_there_twice_is_refused(tmp_path: Path, names: tuple[str, ...], message: str) -> None:
+    for name in (*names, "valid.txt", "test.txt"):
+        ending = Path(name).suffix.replace(".txt", "").replace(".tokens", "")
+        (tmp_path / name).write_bytes(compressed("a b\n", ending))
+    with pytest.raises(ValueError, match=message):
+        open_corpus(tmp_path, cache=tmp_path / "cache")
+
+
 def test_one_compressed_file_is_cut_as_the_plain_one(tmp_path: Path) -> None:
     content = "".join(f"line {number % 7}\n" for number in range(200))
     (tmp_path / "book.txt").write_text(content)

@@ -60,6 +60,15 @@ def test_softmax_attention_has_no_untrained_memory(folder: str, tmp_path: Path) 
     assert record.result["image_memory"] is None
 
 
+def test_a_digit_without_pictures_is_named_before_training(folder: str) -> None:
+    file = Path(folder) / "t10k-labels-idx1-ubyte"
+    content = file.read_bytes()
+    file.write_bytes(content[:8] + content[8:].replace(b"\x09", b"\x08"))
+    run = tiny("sum")
+    with pytest.raises(ValueError, match="images: there is no picture of 9 among"):
+        run.task.open(run.training, folder)
+
+
 def test_what_cannot_be_trained_is_refused() -> None:
     run = tiny("delta")
     with pytest.raises(ValueError, match="data: give the folder with the IDX files of MNIST as --data FOLDER"):

@@ -44,6 +44,7 @@ def test_the_table_shows_means_spread_and_the_price_of_carrying() -> None:
         described("linear-delta-centred-nopos", 1): record(201.0, 184.0),
         described("linear-delta-centred-nopos", 2): record(203.0, 186.0),
         described("linear-delta-centred-nopos-carried", 2): record(202.0, 223.2),
+        described("linear-delta-nopos", 2): record(220.0, 200.0),
         # Another learning rate, and a model of another table: neither is counted.
         replace(
             (other := described("linear-delta-nopos")), training=replace(other.training, learning_rate=0.5)
@@ -52,10 +53,13 @@ def test_the_table_shows_means_spread_and_the_price_of_carrying() -> None:
     }
     (table,) = tables_of(normalisations, records)
     rows = {row[:2]: row[2:] for row in table.rows}
-    centred = ("202.0 ± 1.4", "185.0 ± 1.4", "202.0", "223.2", "+20.0 %", "1")
-    assert rows["ELU+1", "centred L2"] == centred
-    assert {row for key, row in rows.items() if key != ("ELU+1", "centred L2")} == {("–", "–", "–", "–", "–", "0")}
+    # Seed 2 alone has the paper's form, and seed 2 alone was carried.
+    centred = ("202.0 ± 1.4", "185.0 ± 1.4", "202.0", "223.2", "-7.0 %", "–", "+20.0 %", "2 / 1")
+    assert rows.pop(("ELU+1", "centred L2")) == centred
+    paper = ("220.0", "200.0", "–", "–", "–", "–", "–", "1 / 0")
+    assert rows.pop(("ELU+1", "sum (the paper)")) == paper
+    assert set(rows.values()) == {("–",) * 7 + ("0 / 0",)}
     usual = {described("linear-delta-l2-nopos", 1111): record(201.0, 184.0)}
     found, wanted, *_ = normalisations.coverage(records | usual)
-    assert (len(found), wanted) == (1 + 3, 16 + 3)
+    assert (len(found), wanted) == (1 + 4, 16 + 4)
     assert tables_of(normalisations, {})[0].markdown() == "(no runs yet)"

@@ -59,6 +59,9 @@ def seeds(*tests: float) -> Perplexity:
         (seeds(100.0, 90.0, 110.0), seeds(100.1, 90.1, 110.1), True),
         (seeds(100.0, 90.0, 110.0), seeds(100.1, 89.9, 110.1), None),
         (seeds(100.0), seeds(100.5, 200.0, 300.0), None),  # what only one of them has does not count
+        # Without a seed in common the means have to differ by enough.
+        (of_seeds({7: Perplexity(100.0, 100.0)}), seeds(100.5), None),
+        (of_seeds({7: Perplexity(100.0, 100.0)}), seeds(105.0), True),
         (seeds(math.inf), seeds(100.0), False),
         (Perplexity(31.1, 31.1), Perplexity(31.2, 31.2), True),
     ],

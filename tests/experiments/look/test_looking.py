@@ -75,6 +75,14 @@ def test_a_memory_that_is_reset_forgets_what_was_before(looked: Looked) -> None:
         assert reset.traces[name].positions.max() == 19
 
 
+@pytest.mark.parametrize(
+    ("reach", "given", "first", "width"), [(20, None, 20, 10), (4, None, 24, 4), (20, 35, 35, 5), (60, None, 0, 10)]
+)
+def test_no_reset_lies_inside_the_window(reach: int, given: int | None, first: int, width: int) -> None:
+    window = look(subject(), reach=reach, first=given, width=10).window
+    assert (window.first, len(window.symbols)) == (first, width)
+
+
 def test_the_page_is_whole_and_escapes_the_text(looked: Looked) -> None:
     page = page_of(looked).html()
     assert page.count("data:image/svg+xml") == 3

@@ -83,6 +83,12 @@ def test_what_cannot_be_trained_is_refused(folder: Path) -> None:
         codec().changed(TINY, ["examples=1"])
     with pytest.raises(ValueError, match="rule: the models of questions name their rule"):
         preset("questions", "sum", "delta")
+    file = next(folder.glob("qa1_*_train.txt"))
+    stories = file.read_text()
+    file.write_text(stories + "1 Mary moved to the garden.\n" * 40)
+    with pytest.raises(ValueError, match=r"there is no question in the \d stories to validate with"):
+        opened(folder)
+    file.write_text(stories)
     large = codec().changed(TINY, ["training.batch_size=21"])
     with pytest.raises(ValueError, match="batch_size: there are 20 stories to train on, got 21"):
         large.task.open(large.training, str(folder))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from fastweights.data.cache_folder import default_cache, write_folder
-from fastweights.data.compressed import COMPRESSED, OnBytes, text_lines
+from fastweights.data.compressed import COMPRESSED, OnBytes, ending_of, text_lines
 from fastweights.data.hub import dataset_loader
 from fastweights.data.text.cache import SPLITS, TokenArray, open_cache, write_cache
 from fastweights.data.text.tokenizers import Lines, Tokenizer, Vocabulary, Words
@@ -102,10 +102,28 @@ def open_corpus(
     return Corpus(symbols, streams["train"], streams["valid"], streams["test"], key)
 
 
-def digest_of(source: str | Path, tokenizer: Tokenizer) -> str:
-    """The digest that a corpus on the disk would have; nothing is tokenised."""
+def open_if_it_is(
+    digest: str,
+    source: str | Path,
+    vocabulary: Vocabulary,
+    cache: Path | None = None,
+    on_progress: OnProgress = lambda done, total: None,
+) -> Corpus | None:
+    """The corpus of this digest, if it lies there: read in its own words, or in those of a model that goes on with it.
+
+    Another text on the disk is not tokenised.
+    """
     path = Path(source)
-    return _digest(path, files_of(path), tokenizer)
+    if path.is_dir() and not all(_there(path, split) for split in SPLITS):
+        return None
+    for given in (None, vocabulary):
+        words = "" if given is None else given.to_json()
+        if path.exists() and _digest(path, files_of(path), vocabulary.tokenizer, words) != digest:
+            continue
+        corpus = open_corpus(source, vocabulary.tokenizer, cache, on_progress, vocabulary=given)
+        if corpus.digest == digest:
+            return corpus
+    return None
 
 
 class Reading:
@@ -144,7 +162,7 @@ def _encode(folder: Path, vocabulary: Vocabulary, texts: dict[str, Lines]) -> di
 def files_of(path: Path) -> dict[str, list[Path]]:
     """The files of every split; a single file holds all three."""
     if path.is_dir():
-        return {split: _find(path, split) for split in SPLITS}
+        return {split: files_of_split(path, split) for split in SPLITS}
     if not path.exists():
         raise ValueError(
             f"{path}: no such file or folder; possible: a folder with train.txt, valid.txt and test.txt, "
@@ -196,8 +214,19 @@ def _vocabulary(tokenizer: Tokenizer, texts: dict[str, Lines]) -> Vocabulary:
     return vocabulary if known else vocabulary.with_unknown()
 
 
-def _find(folder: Path, split: str) -> list[Path]:
+def files_of_split(folder: Path, split: str) -> list[Path]:
     """The one file of a split, or its shards."""
+    if found := _there(folder, split):
+        return found
+    names = [file.name for file in sorted(folder.iterdir()) if file.is_file()]
+    raise ValueError(
+        f"{folder}: there is no {split} text; expected one of {', '.join(FILE_NAMES[split])} or shards {split}-*.txt, "
+        f"also .gz or .xz, found {', '.join(names[:8]) or 'nothing'}"
+    )
+
+
+def _there(folder: Path, split: str) -> list[Path]:
+    """The files of a split, none if there are none; a text that is there twice is refused."""
     there = {file.name: file for file in sorted(folder.iterdir()) if file.is_file()}
     endings = tuple(f".txt{ending}" for ending in COMPRESSED)
     shards = [file for name, file in there.items() if name.startswith(f"{split}-") and name.endswith(endings)]
@@ -207,12 +236,18 @@ def _find(folder: Path, split: str) -> list[Path]:
             f"{folder}: both {whole[0].name} and {shards[0].name} could be the {split} text; keep the whole file or "
             "its shards"
         )
-    if shards or whole:
-        return shards or whole[:1]
-    raise ValueError(
-        f"{folder}: there is no {split} text; expected one of {', '.join(FILE_NAMES[split])} or shards {split}-*.txt, "
-        f"also .gz or .xz, found {', '.join(list(there)[:8]) or 'nothing'}"
-    )
+    if len(whole) > 1:
+        raise ValueError(
+            f"{folder}: both {whole[0].name} and {whole[1].name} could be the {split} text; keep one of them"
+        )
+    unpacked: dict[str, Path] = {}
+    for file in shards:
+        other = unpacked.setdefault(file.name.removesuffix(ending_of(file)), file)
+        if other is not file:
+            raise ValueError(
+                f"{folder}: {other.name} and {file.name} are one shard, which is read once; keep one of them"
+            )
+    return shards or whole
 
 
 def _read_share(path: Path, block: int, split: str, on_bytes: OnBytes) -> Iterator[str]:

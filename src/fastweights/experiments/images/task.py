@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from typing_extensions import override
 
+from fastweights.data.episodes import places_of_digits
 from fastweights.data.images import ImageSet
 from fastweights.data.marked import MarkedSteps
 from fastweights.experiments.images.config import ImagesConfig
@@ -33,6 +34,8 @@ class ImagesTask(MarkedStepsTask):
         kept = round(len(images.train) * VALIDATION_SHARE)
         self.train = images.train.part(slice(0, len(images.train) - kept))
         self.validation = images.train.part(slice(len(images.train) - kept, None))
+        for part in (self.train, self.validation, images.test):
+            places_of_digits(part)
 
     @override
     def model(self) -> SequenceClassifier:

@@ -1,6 +1,6 @@
 """Language models that never see a word twice: do the claims hold there that do not hold on WikiText-2?"""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain
 from statistics import fmean
@@ -11,7 +11,7 @@ from fastweights.experiments.language_models.claims import CLAIMS, theirs
 from fastweights.experiments.language_models.perplexities import Perplexities, measured, perplexities, shown
 from fastweights.experiments.language_models.presets import PRESETS, is_unchanged, model_of, size_of, with_usual_seed
 from fastweights.experiments.language_models.tables import CPU_SIZES, Drawing, Table, on_text
-from fastweights.experiments.model_scores import over_seeds
+from fastweights.experiments.model_scores import over_seeds, signed_over_seeds
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
 from fastweights.runs.display import duration
@@ -37,6 +37,7 @@ MODELS = {
     "linear-sum-nopos-carried": "Linear, sum rule, no positions, carried",
     "transformer-xl": "Transformer-XL",
     "linear-gated-centred-nopos-carried": "Linear, gated delta rule, centred L2, carried",
+    "linear-sum-nopos": "Linear, sum rule, no positions",
     "transformer-nopos": "Transformer, no positions",
     "dpfp-delta": "DPFP-1, delta rule",
     "dpfp-delta-nopos": "DPFP-1, delta rule, no positions",
@@ -53,6 +54,7 @@ MODELS = {
 }
 """What a model is called, in the order of the runs: those that decide a claim first."""
 DECIDING = tuple(MODELS)[:8]
+COMMON_RATE = PRESETS[f"{SIZE}-transformer"].training.learning_rate
 OWN_RATES: dict[str, float] = {}
 """The learning rate that a model likes better than the common one, by the recorded sweep (`rates`)."""
 
@@ -74,27 +76,27 @@ def with_rate(run: Run, rate: float) -> Run:
 
 def coverage(records: Records) -> Coverage:
     """How many of the runs have a record."""
-    found = list(chain.from_iterable(gathered(records).values()))
+    found = list(chain.from_iterable(seeds.values() for seeds in gathered(records).values()))
     return Coverage(found, len(MODELS) + (len(SEEDS) - 1) * len(DECIDING) + len(OWN_RATES))
 
 
-def gathered(records: Records) -> dict[tuple[str, float], list[Record]]:
-    """The records of each model by its learning rate, in the order of the table."""
-    found: dict[tuple[str, float], list[Record]] = {}
+def gathered(records: Records) -> dict[tuple[str, float], dict[int, Record]]:
+    """The records by seed of each model and learning rate, in the order of the table."""
+    found: dict[tuple[str, float], dict[int, Record]] = {}
     for run, record in records.items():
         if size_of(run) != SIZE or model_of(run) not in MODELS or not run.task.is_measured(record.result):
             continue
         name, rate = model_of(run), run.training.learning_rate
         usual = PRESETS[run.preset].training.learning_rate
         if rate in (usual, OWN_RATES.get(name)) and is_unchanged(with_usual_seed(with_rate(run, usual))):
-            found.setdefault((name, rate), []).append(record)
+            found.setdefault((name, rate), {})[run.training.seed] = record
     order = list(MODELS)
     return {key: found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), key[1]))}
 
 
 def contents(records: Records) -> tuple[Drawing | Table, ...]:
     """Learning curves; perplexities and what they cost, verdicts by text, curves in words, perplexities by position."""
-    first = {MODELS[name]: found[0] for (name, _), found in gathered(records).items()}
+    first = {label_of(name, rate): next(iter(seeds.values())) for (name, rate), seeds in gathered(records).items()}
     return (
         *((curves_figure(records),) if curves(records, SIZE) else ()),
         perplexity_table(records),
@@ -105,23 +107,29 @@ def contents(records: Records) -> tuple[Drawing | Table, ...]:
     )
 
 
+def label_of(name: str, rate: float) -> str:
+    """What a model is called, with its learning rate if that is not the common one."""
+    return MODELS[name] if rate == COMMON_RATE else f"{MODELS[name]}, learning rate {rate:g}"
+
+
 def perplexity_table(records: Records) -> Table:
     """Every model beside Transformer-XL: parameters, perplexities, the gap in per cent, and the time that it took."""
     found, rows = gathered(records), []
-    reference = [measured(one).test for (name, _), runs in found.items() if name == "transformer-xl" for one in runs]
-    for (name, rate), runs in found.items():
-        reached = [measured(record) for record in runs]
-        tests = [one.test for one in reached]
+    reference = found.get(("transformer-xl", COMMON_RATE), {})
+    for (name, rate), seeds in found.items():
+        reached = [measured(record) for record in seeds.values()]
+        pairs = [(measured(seeds[seed]), measured(reference[seed])) for seed in seeds if seed in reference]
+        gaps = [100 * (one.test / other.test - 1) for one, other in pairs]
         rows.append(
             (
                 MODELS[name],
                 f"{rate:g}",
-                f"{runs[0].result['parameters']:,}",
+                f"{next(iter(seeds.values())).result['parameters']:,}",
                 over_seeds([one.valid for one in reached], shown),
-                over_seeds(tests, shown),
-                f"{100 * (fmean(tests) / fmean(reference) - 1):+.1f} %" if reference else "–",
-                mean_duration(runs),
-                str(len(runs)),
+                over_seeds([one.test for one in reached], shown),
+                f"{signed_over_seeds(gaps)} %" if gaps else "–",
+                mean_duration(seeds.values()),
+                str(len(seeds)),
             )
         )
     columns = (
@@ -138,7 +146,7 @@ def budget_of(size: str) -> int:
     return run.training.steps * run.training.batch_size * run.task.segment_length  # type: ignore[attr-defined]
 
 
-def mean_duration(records: Sequence[Record]) -> str:
+def mean_duration(records: Iterable[Record]) -> str:
     """The mean time of some runs on cores of their own, as far as their records tell."""
     times = [float(record.result["core_seconds"]) for record in records if record.result.get("core_seconds")]
     return duration(fmean(times)) if times else "–"

@@ -4,7 +4,7 @@ import math
 from pathlib import Path
 
 from fastweights.data.text.cache import TokenArray
-from fastweights.data.text.corpus import digest_of, open_corpus
+from fastweights.data.text.corpus import open_if_it_is
 from fastweights.data.text.held_out import read_held_out
 from fastweights.data.text.tokenizers import Vocabulary
 from fastweights.evaluation import perplexity
@@ -58,15 +58,15 @@ def tokens_of(options: EvaluateOptions, vocabulary: Vocabulary) -> tuple[TokenAr
     task = read_run(options.run).task
     assert isinstance(task, LanguageModellingConfig)
     source = options.data or source_of(options.run)
-    if options.data is not None and Path(source).exists() and digest_of(source, vocabulary.tokenizer) != task.text:
-        text = read_held_out(source, options.split, vocabulary)
-        return text.tokens[: options.limit], text.unknown
-    corpus = open_corpus(source, vocabulary.tokenizer, options.cache)
-    if task.text != corpus.digest:
-        raise ValueError(
-            f"{options.run}: trained on another text than {source} is now; give one as --data, the same or another"
-        )
-    return corpus.split(options.split)[: options.limit], None
+    corpus = open_if_it_is(task.text, source, vocabulary, options.cache)
+    if corpus is not None:
+        return corpus.split(options.split)[: options.limit], None
+    if options.data is not None and Path(source).exists():
+        text = read_held_out(source, options.split, vocabulary, options.limit)
+        return text.tokens, text.unknown
+    raise ValueError(
+        f"{options.run}: trained on another text than {source} is now; give one as --data, the same or another"
+    )
 
 
 def score_of(options: EvaluateOptions, tokens: TokenArray, display: Display) -> tuple[Score, int]:

@@ -1,5 +1,6 @@
 """Normalisations that compete with the paper's: language models whose writes land, truncated and carried."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from fastweights.experiments.language_models.perplexities import Perplexity, cells_of, pairs_of_seeds, perplexities
@@ -22,6 +23,7 @@ ARGUMENTS = " --jobs 2"
 SHOWN_MAPS = {"ELU+1": "linear", "DPFP-1": "dpfp"}
 WAYS = {"sum (the paper)": "delta", "L2": "delta-l2", "centred L2": "delta-centred", "sum, NLMS step": "delta-step"}
 """What a way to write is called, and the part of a preset's name that stands for it."""
+PAPERS_WAY = "delta"
 CARRIED = ("", "-carried")
 DECIDING = tuple(f"linear-{way}-nopos{end}" for way in ("delta", "delta-centred") for end in CARRIED)
 """The models that other seeds than the first are run for: the paper's choice, and the one that the docs advise."""
@@ -69,16 +71,26 @@ def contents(records: Records) -> tuple[Table, ...]:
     for feature_map, map_name in SHOWN_MAPS.items():
         for way, way_name in WAYS.items():
             forms = [ours.get("cpu", f"{map_name}-{way_name}-nopos{end}") for end in CARRIED]
-            rows.append((feature_map, way, *cells_of(forms), *_gain_and_seeds(*forms)))
+            papers = [ours.get("cpu", f"{map_name}-{PAPERS_WAY}-nopos{end}") for end in CARRIED]
+            against = (_change(form, paper) for form, paper in zip(forms, papers, strict=True))
+            rows.append((feature_map, way, *cells_of(forms), *against, _change(forms[1], forms[0]), _seeds(forms)))
     columns = ("map", "normalisation", "valid, truncated", "test, truncated", "valid, carried", "test, carried")
-    caption = "Perplexity per word of WikiText-2, delta rule without positions."
-    more = ("carried against truncated, test", "seeds")
+    caption = (
+        "Perplexity per word of WikiText-2, delta rule without positions. Differences are means over the seeds that "
+        "both models have; seeds are those of the truncated and of the carried form."
+    )
+    more = ("truncated against sum, test", "carried against sum, test", "carried against truncated, test", "seeds")
     shown = tuple(rows) if any(ours.get("cpu", name) for name in names()) else ()
     return (Table("normalisations", caption, (*columns, *more), shown),)
 
 
-def _gain_and_seeds(truncated: Perplexity | None, carried: Perplexity | None) -> tuple[str, str]:
-    """What carrying changes with the seeds that both forms were trained with, and how many these are."""
-    pairs = [] if truncated is None or carried is None else pairs_of_seeds(carried, truncated)
-    changes = [100 * (one.test / other.test - 1) for one, other in pairs]
-    return (f"{signed_over_seeds(changes)} %" if changes else "–"), str(len(pairs))
+def _change(model: Perplexity | None, other: Perplexity | None) -> str:
+    """How much higher a test perplexity is than another one, with the seeds that both were trained with."""
+    pairs = [] if model is None or other is None or model is other else pairs_of_seeds(model, other)
+    changes = [100 * (one.test / two.test - 1) for one, two in pairs]
+    return f"{signed_over_seeds(changes)} %" if changes else "–"
+
+
+def _seeds(forms: Sequence[Perplexity | None]) -> str:
+    """The number of seeds of the truncated and of the carried form."""
+    return " / ".join(str(len(form.by_seed) if form else 0) for form in forms)

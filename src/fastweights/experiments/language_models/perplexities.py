@@ -64,11 +64,12 @@ DIFFERS = (
 def is_lower(first: Perplexity, second: Perplexity, text: str) -> bool | None:
     """Whether the first has the lower perplexity on a text; None if chance may explain the difference.
 
-    Seeds that both have are compared one by one. Published numbers come without seeds and are taken as they stand.
+    Seeds that both have are compared one by one, means if there are none. Published numbers come without seeds and are
+    taken as they stand.
     """
-    pairs = pairs_of_seeds(first, second)
-    if not pairs:
+    if not (first.by_seed and second.by_seed):
         return bool(getattr(first, text) < getattr(second, text))
+    pairs = pairs_of_seeds(first, second) or [(first, second)]
     one, other = (fmean(getattr(pair[side], text) for pair in pairs) for side in (0, 1))
     signs = {getattr(a, text) < getattr(b, text) for a, b in pairs}
     if abs(one - other) >= MARGIN * min(one, other) or (len(pairs) >= ENOUGH_SEEDS and len(signs) == 1):

@@ -17,7 +17,7 @@ from fastweights.data.text.tokenizers import TOKENIZERS, BytePairs, Tokenizer
 from fastweights.experiments import split_preset
 from fastweights.experiments.language_models.config import Carrying, LanguageModellingConfig
 from fastweights.experiments.language_models.task import LanguageModelTask
-from fastweights.experiments.options import DataOptions
+from fastweights.experiments.options import DataOptions, refuse_languages
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Identity, SiLU
 from fastweights.layers import GatedNorm, ShortConvolution
 from fastweights.memory import AttentionNormalisation, CentredL2, L2Normalisation, NoNormalisation
@@ -204,8 +204,7 @@ PRESETS: dict[str, Run] = _presets()
 
 def on_data(run: Run, options: DataOptions) -> tuple[Run, Callable[[Run], Task[Any]]]:
     """A preset for the text that a user names, and what makes the task of this run."""
-    if options.source is not None or options.target is not None:
-        raise ValueError("source and target: a language model reads one language; they are for translators")
+    refuse_languages(options)
     tokenizer, display = _tokenizer(options.tokens or "words", options.vocabulary_size), Display.on_terminal()
     with display.shown():
         corpus = open_corpus(options.data, tokenizer, options.cache, display.reads(f"{options.data}: reading the text"))

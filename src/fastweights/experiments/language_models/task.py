@@ -1,7 +1,8 @@
 """Training a language model: segments, the loss of the next token, carried memory, perplexity (Sec. 6.3, App. E)."""
 
+import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
@@ -29,10 +30,19 @@ from fastweights.training.config import TrainingConfig
 from fastweights.training.execute import load_model_of
 from fastweights.training.random_numbers import seed_for
 from fastweights.training.task import Evaluation, Interrupted, Share, Task
-from fastweights.training.tensors import load_model
+from fastweights.training.tensors import digest_of_weights, load_model
 
 SPANS = (1, 4, 16, 64, 256)
 """Segments after which the memory of a model with carried memory is reset, to see how far back it helps."""
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """The weights that training begins with, and the run and step that they come from."""
+
+    weights: Tensors
+    run: str
+    step: int
 
 
 class LanguageModelTask(Task[Segment]):
@@ -46,12 +56,12 @@ class LanguageModelTask(Task[Segment]):
         training: TrainingConfig,
         corpus: Corpus,
         source: str | None = None,
-        start: Tensors | None = None,
+        start: Start | None = None,
     ) -> None:
         if (config.model.vocabulary_size, config.text) != (len(corpus.vocabulary), corpus.digest):
             raise ValueError("run: it is that of another text or vocabulary")
-        if bool(config.start) != (start is not None):
-            raise ValueError("start: the weights that training begins with go with their digest")
+        if config.start != ("" if start is None else digest_of_weights(start.weights)):
+            raise ValueError("start: it is the digest of the weights that training begins with; --from fills it in")
         self.config, self.training, self.corpus, self.source, self.start = config, training, corpus, source, start
         self.unit = corpus.vocabulary.tokenizer.unit
         length, shuffle = config.segment_length, config.shuffle
@@ -73,7 +83,7 @@ class LanguageModelTask(Task[Segment]):
         if self.config.carrying.reset_chance and not all(isinstance(state, FastWeightState) for state in states):
             raise ValueError("reset_chance: only memories of fixed size are reset one by one; possible: reset_every")
         if self.start is not None:
-            load_model(model, self.start, "start")
+            load_model(model, self.start.weights, "start")
         return model
 
     @override
@@ -152,7 +162,10 @@ class LanguageModelTask(Task[Segment]):
     def summary(self, evaluations: Sequence[Json]) -> Json:
         best = min((line["valid_loss"] for line in evaluations if line.get("valid_loss") is not None), default=None)
         perplexity = None if best is None else perplexity_of(best)
-        return {"valid_perplexity": perplexity, "validation": str(self.config.validation)}
+        found: Json = {"valid_perplexity": perplexity, "validation": str(self.config.validation)}
+        if self.start is not None:
+            found["continues"] = {"run": Path(self.start.run).name, "step": self.start.step}
+        return found
 
     @override
     def measure(self, folder: Path, device: torch.device, display: Display) -> Json:
@@ -196,7 +209,10 @@ class LanguageModelTask(Task[Segment]):
 
     @override
     def files(self) -> dict[str, str]:
-        return {"vocabulary.json": self.corpus.vocabulary.to_json(), **source_file(self.source)}
+        files = {"vocabulary.json": self.corpus.vocabulary.to_json(), **source_file(self.source)}
+        if self.start is not None:
+            files["start.json"] = json.dumps({"run": self.start.run, "step": self.start.step}) + "\n"
+        return files
 
     def _score(
         self,

@@ -53,7 +53,11 @@ def look(subject: Subject, *, reach: int | None = None, first: int | None = None
     """Read the text of a subject; the window of `width` tokens starts at `first`, or in the middle of the text."""
     count = len(subject.tokens) - 1
     width = min(width, count)
-    first = (count - width) // 2 if first is None else first
+    given, first = first, (count - width) // 2 if first is None else first
+    if reach is not None:
+        # Inside one stretch: a reset in the window would show erasures that never happen.
+        first = first if given is not None else first // reach * reach
+        width = min(width, reach - first % reach)
     if width < 1 or not 0 <= first <= count - width:
         raise ValueError(f"window: {width} tokens from {first} on are not inside a text of {count + 1} tokens")
     with record(subject.model, limit=KEPT_WRITES, spectra_every=max(count // SPECTRA, 1)) as seen:

@@ -82,15 +82,18 @@ def _of_hugging_face(folder: Path, text: Path | None) -> Subject:
     kind = read_json(folder / "config.json").get("model_type")
     if kind != FastWeightConfig.model_type:
         raise ValueError(f"{folder}: a model of the type {kind!r} is no language model with fast-weight layers")
+    size = FastWeightConfig.from_pretrained(folder, local_files_only=True).vocab_size
     vocabulary = folder / "vocabulary.json"
     if not vocabulary.is_file():
         tokens, symbol = _encoded_by_tokenizer(folder, text)
     else:
-        known = Vocabulary.from_json(vocabulary.read_text(encoding="utf-8"))
+        known = _vocabulary(vocabulary)
         tokens, symbol = _encoded(text, known), known.symbols.__getitem__
-    model = FastWeightForCausalLM.from_pretrained(folder, local_files_only=True).model.eval()
-    if len(tokens) and int(tokens.max()) >= model.config.vocabulary_size:
+        if len(known.symbols) != size:
+            raise ValueError(f"{vocabulary}: it has {len(known.symbols):,} symbols, the model has {size:,}")
+    if len(tokens) and int(tokens.max()) >= size:
         raise ValueError(f"{folder}: its tokenizer has symbols that its model does not have")
+    model = FastWeightForCausalLM.from_pretrained(folder, local_files_only=True).model.eval()
     return Subject(folder.name, model, tokens, symbol, str(text), "token", HF_SEGMENT)
 
 
@@ -99,15 +102,30 @@ def _encoded_by_tokenizer(folder: Path, text: Path) -> tuple[TokenArray, Callabl
 
     if not (folder / "tokenizer.json").is_file():
         raise ValueError(f"{folder}: it has neither a tokenizer.json nor a vocabulary.json to read the text with")
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-    tokens = tokenizer(_read(text), add_special_tokens=False)["input_ids"]
+    content = _read(text)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+    except Exception as error:  # whatever is wrong with the file, tokenizers raises what it met there
+        raise ValueError(f"{folder}: its tokenizer cannot be read ({type(error).__name__}: {error})") from error
+    try:
+        tokens = tokenizer(content, add_special_tokens=False, verbose=False)["input_ids"]
+    except Exception as error:  # tokenizers raises this very class
+        raise ValueError(f"{text}: the tokenizer of {folder} cannot read it ({error})") from error
     refuse_unknown(text, tokens, tokenizer.unk_token_id)
     return np.asarray(tokens, dtype=np.uint32), lambda token: str(tokenizer.decode([token]))
 
 
-def _encoded(text: Path, vocabulary: Vocabulary) -> TokenArray:
+def _vocabulary(path: Path) -> Vocabulary:
     try:
-        tokens = [token for line in _read(text).splitlines(keepends=True) for token in vocabulary.encode(line)]
+        return Vocabulary.from_json(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _encoded(text: Path, vocabulary: Vocabulary) -> TokenArray:
+    content = _read(text)
+    try:
+        tokens = [token for line in content.splitlines(keepends=True) for token in vocabulary.encode(line)]
     except ValueError as error:
         raise ValueError(f"{text}: {error}") from error
     refuse_unknown(text, tokens, vocabulary.token_ids.get(UNKNOWN))

@@ -30,6 +30,9 @@ class QuestionsTask(MarkedStepsTask):
         kept = max(1, round(count * VALIDATION_SHARE))
         if training.batch_size > count - kept:
             raise ValueError(f"batch_size: there are {count - kept} stories to train on, got {training.batch_size}")
+        for part, which in ((stories.train[:-kept], "to train on"), (stories.train[-kept:], "to validate with")):
+            if not any(sentence.answer for story in part for sentence in story):
+                raise ValueError(f"bAbI: there is no question in the {len(part)} stories {which}")
         self.vocabulary = StoryVocabulary.of(stories.train)
         self.train = self.vocabulary.encode(stories.train[:-kept])
         self.validation = self.vocabulary.encode(stories.train[-kept:])

@@ -74,9 +74,9 @@ class RetrievalModel(Observed, nn.Module):
         pairs = Pairs(
             self._project_pairs(self.key_projection, keys, values), values, self._gates(keys, values), self.num_keys
         )
-        if self.observer is not None and isinstance(self.attention, FastWeightRead):
+        if self.is_observed and isinstance(self.attention, FastWeightRead):
             for observation in self.attention.observations(pairs, projection):
-                self.observer(observation)
+                self.show(observation)
         return self.attention.read(pairs, self._project_queries(queries), projection)
 
     def draw_features(self, generator: torch.Generator) -> Projection | None:

@@ -42,7 +42,7 @@ class FastWeightCrossAttention(MemoryAttention):
                 attention_normalisation=self.attention_normalisation,
                 backend=self.backend,
             )
-        if self.observer is not None:
+        if self.is_observed:
             self._show(writes, state)
         refuse_overflow(source, state, None, after)
         return after

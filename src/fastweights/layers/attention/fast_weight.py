@@ -16,7 +16,14 @@ from fastweights.layers.exact.overflow import refuse_overflow
 from fastweights.layers.exact.padding import check_inputs, without_padding
 from fastweights.layers.exact.single_step import attention_step
 from fastweights.layers.exact.training_sequence import training_sequence
-from fastweights.memory import AttentionNormalisation, FastWeightState, Normalisation, SumNormalisation, WriteInputs
+from fastweights.memory import (
+    AttentionNormalisation,
+    FastWeightState,
+    Normalisation,
+    SumNormalisation,
+    WriteInputs,
+    run_rule,
+)
 from fastweights.memory.packing import check_boundaries
 from fastweights.shapes import Inputs, Mask
 from fastweights.update_rules import DeltaRule, UpdateRule
@@ -106,24 +113,49 @@ class FastWeightAttention(MemoryAttention):
         boundaries: Mask | None = None,
     ) -> tuple[Inputs, FastWeightState]:
         if mask is None and boundaries is None and (taken := attention_step(self, x, state)) is not None:
+            if self.is_observed:
+                assert state is not None
+                self._show_again(x, state)
             return taken
         state = self._start(x, mask, state, self.projection)
         self._check_packing(x, mask, boundaries)
         real = without_padding(x, mask)
         projected = self.projection(real)
         if mask is None and boundaries is None and (trained := training_sequence(self, projected, state)) is not None:
+            if self.is_observed:
+                self._show_again(real, state, projected, trained[0])
             y, after = self._outputs(trained[0]), trained[1]
             refuse_overflow(x, state, y, after)
             return y, after
+        writes, queries, state = self._mapped(real, projected, state, mask, boundaries)
+        return self._run(writes, queries, state, real, self.causal)
+
+    def _mapped(
+        self, x: Tensor, projected: Tensor, state: FastWeightState, mask: Mask | None, boundaries: Mask | None
+    ) -> tuple[WriteInputs, Tensor, FastWeightState]:
+        """What a sequence writes and the queries it reads with, and the state with the convolution's part of it."""
         mixed, *gate_logits = projected.split([sum(self._sizes[:3]), *self._sizes[3:]], dim=-1)
         if self.convolution is not None:
             mixed, state = self._convolve(mixed, state, mask, boundaries)
         queries, keys, values = mixed.split(self._sizes[:3], dim=-1)
         logits = [self._heads(part, self.num_heads) for part in gate_logits]
-        writes = self._writes(real, self._heads(keys), self._heads(values, self.num_heads), logits, mask, boundaries)
+        writes = self._writes(x, self._heads(keys), self._heads(values, self.num_heads), logits, mask, boundaries)
         log_scales = None if writes.log_scales is None else self._shared(writes.log_scales)
         writes = writes._replace(keys=self._shared(writes.keys), log_scales=log_scales)
-        return self._run(writes, self._shared(self.mapping(self._heads(queries))[0]), state, real, self.causal)
+        return writes, self._shared(self.mapping(self._heads(queries))[0]), state
+
+    @torch.no_grad()
+    def _show_again(
+        self, x: Tensor, state: FastWeightState, projected: Tensor | None = None, reads: Tensor | None = None
+    ) -> None:
+        """Show what one of the fast paths did; what it keeps to itself is computed once more, as in the general one."""
+        projected = self.projection(x) if projected is None else projected
+        with torch.autocast(x.device.type, enabled=False):
+            exact = projected.to(torch.promote_types(projected.dtype, torch.float32))
+            writes, queries, state = self._mapped(x, exact, state, None, None)
+            if reads is None:
+                reads = run_rule(self.update_rule, writes, queries, state, backend=self.backend)[0]
+        self._show(writes, state, queries, reads)
 
     def attend(self, x: Inputs, mask: Mask | None = None) -> Inputs:
         """The outputs for whole sequences from an empty memory, of which no state is kept."""

@@ -183,7 +183,7 @@ class MemoryAttention(Observed, nn.Module):
                 causal=causal,
                 backend=self.backend,
             )
-        if self.observer is not None:
+        if self.is_observed:
             self._show(writes, state, *((queries, reads) if causal else ()))
         y = self._outputs(reads, writes, x)
         refuse_overflow(x, state, y, after)
@@ -193,9 +193,8 @@ class MemoryAttention(Observed, nn.Module):
         self, writes: WriteInputs, state: FastWeightState, queries: Tensor | None = None, reads: Tensor | None = None
     ) -> None:
         """Show the observer what was written into which memory, and what each step read."""
-        assert self.observer is not None
         attention = self.attention_normalisation
-        self.observer(Observation(self.update_rule, writes, state, attention, queries, reads, self.backend))
+        self.show(Observation(self.update_rule, writes, state, attention, queries, reads, self.backend))
 
     def _attend(
         self,
@@ -214,9 +213,6 @@ class MemoryAttention(Observed, nn.Module):
             state = self.initial_state(x.shape[0], x.dtype, x.device)
             return self._run(writes, self.mapping(queries)[0], state, x, masking.causal)[0]
         normalised, drawn = self.attention_normalisation is not None, self.mapping.projection
-        if self.observer is not None:
-            writes = self._writes(source, keys, values, gate_logits, masking.mask)
-            self._show(writes, self.initial_state(x.shape[0], x.dtype, x.device))
 
         def by_definition(queries: Tensor, keys: Tensor, values: Tensor) -> Tensor:
             mapped, log_scales = self.mapping(keys, drawn)
@@ -224,7 +220,13 @@ class MemoryAttention(Observed, nn.Module):
             return attend(writes, self.mapping(queries, drawn)[0], normalised=normalised, causal=masking.causal)
 
         reads = self.mapping.attend(queries, keys, values, masking, by_definition) if normalised else None
-        y = self._outputs(by_definition(queries, keys, values) if reads is None else reads)
+        reads = by_definition(queries, keys, values) if reads is None else reads
+        if self.is_observed:
+            with torch.no_grad():
+                writes = self._writes(source, keys, values, gate_logits, masking.mask)
+                seen = (self.mapping(queries, drawn)[0], reads) if masking.causal else ()
+                self._show(writes, self.initial_state(x.shape[0], x.dtype, x.device), *seen)
+        y = self._outputs(reads)
         refuse_overflow(x, None, y, None)
         return y
 

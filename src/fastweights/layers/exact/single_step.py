@@ -1,7 +1,7 @@
 """A step of a layer in two calls of the library, for generation; None wherever anything is special about the layer.
 
-Whoever changes a layer from outside (hooks, replaced or parametrised modules, low precision, observers) gets the
-general path, which also reports errors.
+Whoever changes a layer from outside (hooks, replaced or parametrised modules, low precision) gets the general path,
+which also reports errors.
 """
 
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ def attention_step(
     """`forward` of a layer for a single step of few sequences."""
     if x.dim() != 3 or x.shape[1] != 1 or not 0 < x.shape[0] <= MOST_ROWS or type(state) is not FastWeightState:
         return None
-    if layer.observer is not None or not _plain(layer.projection, layer.output):
+    if not _plain(layer.projection, layer.output):
         return None
     shape = _shape(layer)
     if shape is None:

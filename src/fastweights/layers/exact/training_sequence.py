@@ -28,7 +28,7 @@ def training_sequence(
         (projected, state.weights)
     ):
         return None
-    if not _untouched(layer) or layer.observer is not None or layer.gate_parameters:
+    if not _untouched(layer) or layer.gate_parameters:
         return None
     shape = _shape(layer)
     exact = torch.promote_types(projected.dtype, torch.float32)
