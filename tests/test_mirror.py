@@ -36,7 +36,6 @@ ELSEWHERE = {
     "experiments/documents/presets.py": "experiments/documents/test_documents.py",
     "experiments/growth/curves.py": "experiments/growth/test_claims.py",
     "experiments/growth/growth.py": "experiments/growth/test_claims.py",
-    "experiments/growth/positions.py": "experiments/growth/test_claims.py",
     "experiments/growth/presets.py": "experiments/growth/test_config.py",
     "experiments/growth/task.py": "experiments/growth/test_stream.py",
     "experiments/look/page.py": "experiments/look/test_looking.py",

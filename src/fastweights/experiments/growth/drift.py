@@ -9,9 +9,9 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from fastweights.experiments.growth.positions import Positions, by_model
+from fastweights.experiments.language_models.tables import GREY, Drawing, Table, draw, legend_of
 from fastweights.experiments.model_scores import signed_over_seeds
 from fastweights.experiments.series import MEMORY_SERIES
-from fastweights.reporting import GREY, Drawing, Table, draw, legend_of
 
 RATIOS = (0.9, 1, 1.2, 1.5, 2, 3, 5, 10)
 """Ticks of the figure."""
