@@ -41,8 +41,8 @@ def drift_figure(models: Sequence[Positions]) -> Drawing:
         "Language models trained on segments of 256 words, without positions: perplexity on a long text with the "
         "memory carried on, over that with it reset every 256 words. Above 1 the memory that is carried on does harm. "
         "Means over seeds.",
-        "The ratio rises with the position for the paper's sum normalisation, less for L2 and NLMS, and stays near one "
-        "for centred L2.",
+        "A line for each memory and a panel for each feature map; a line that rises belongs to a memory that does more "
+        "harm the longer it is carried on.",
     )
 
 
