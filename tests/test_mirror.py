@@ -42,7 +42,6 @@ ELSEWHERE = {
     "experiments/look/subject.py": "cli/test_look.py",
     "experiments/memories.py": "experiments/growth/test_config.py",
     "reporting/look_page.py": "experiments/look/test_looking.py",
-    "memory/key_statistics.py": "memory/test_recording.py",
     "memory/layer_trace.py": "memory/test_recording.py",
     "memory/memory_norms.py": "memory/test_trace.py",
     "memory/native.py": "kernels/native/test_scan.py",
