@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ import pytest
 from babi_files import write_task
 from command import run
 from fastweights.experiments.families import codec
+from fastweights.experiments.questions.config import QuestionsConfig
+from fastweights.experiments.questions.presets import preset as questions
 from fastweights.experiments.records import load
 from fastweights.experiments.retrieval.evaluation import AS_PUBLISHED
 from fastweights.experiments.retrieval.presets import preset
@@ -55,6 +58,21 @@ def test_a_folder_of_data_goes_to_the_task(tmp_path: Path, capsys: pytest.Captur
     code, _, error = run([*arguments, str(tmp_path / "babi"), "--set", "training.seed=2"], capsys)
     assert (code, error.count("\n")) == (1, 1)
     assert "qa1_small_train.txt: line 2 is damaged; expected `ID text`, got 'garbage'" in error
+
+
+def test_another_task_of_babi_has_its_own_name_and_recipe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_task(tmp_path / "babi", 2, 11)
+    small = ["number=2", "examples=1000", "training.steps=2", "training.batch_size=4", "model.model_dim=16"]
+    changes = [argument for change in small for argument in ("--set", change)]
+    places = ["--data", str(tmp_path / "babi"), "--results", str(tmp_path / "results")]
+    code, output, _ = run(["run", "questions", "--model", "sum", *changes, *places], capsys)
+    assert (code, "qa2-1000-sum-seed1: best loss" in output) == (0, True)
+    (found,) = load(tmp_path / "results")
+    usual = questions("questions", "sum", number=2, examples=1000)
+    assert isinstance(found.task, QuestionsConfig)
+    assert isinstance(usual.task, QuestionsConfig)
+    assert found.task.model.num_layers == usual.task.model.num_layers == 3
+    assert found.training == replace(usual.training, steps=2, batch_size=4)
 
 
 def test_options_describe_a_run() -> None:

@@ -53,6 +53,8 @@ def run(
     check_results_folder(results)
     presets = import_module(f"{runnable()[setting]}.presets")
     wanted = codec().changed(presets.preset(setting, model, rule), changes)
+    if hasattr(presets, "for_task"):
+        wanted = codec().changed(presets.for_task(wanted, model, rule), changes)
     if hasattr(presets, "for_data"):
         wanted = presets.for_data(wanted, data)
     record = load(results).get(wanted)

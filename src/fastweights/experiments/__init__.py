@@ -4,6 +4,7 @@
     task.py      the `Task` that it opens: data, model, loss, evaluation
     presets.py   `preset(name, …)`, the runs that have names; `fastweights run` gives it a model and a rule, or None;
                  `for_data(run, data)` if the digest of the data is a part of a run;
+                 `for_task(run, model, rule)` if its recipe depends on fields that `--set` changes;
                  what `fastweights train` offers: PRESETS by SIZES, and `on_data(run, options)`
     evaluate.py, export.py   what these commands do with a trained model of the family (if it has any)
     continued.py  `continue_from(path, options)`, what `fastweights train --from` does (if the family can)

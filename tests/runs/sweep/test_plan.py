@@ -48,6 +48,13 @@ def test_jobs_that_failed_are_named(tmp_path: Path) -> None:
         sweep(JOBS, tmp_path, Listing({"long": "ValueError: x", "short": "died"}))
 
 
+def test_a_message_that_ended_many_jobs_is_said_once(tmp_path: Path) -> None:
+    failures = {**dict.fromkeys(("a", "b", "c", "d"), "no such folder"), "e": "died", "f": "died"}
+    jobs = [Job(name, name, "{}", 1.0) for name in failures]
+    with pytest.raises(ValueError, match="^6 of 6 runs failed: a, b and 2 more: no such folder; e, f: died$"):
+        sweep(jobs, tmp_path, Listing(failures))
+
+
 def test_a_results_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     for name in ("records", "runs"):
         results = tmp_path / f"with {name}"

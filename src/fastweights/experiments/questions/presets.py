@@ -55,6 +55,12 @@ def preset(
     return Run(config, recipe, Stopping(target=0.002), preset=f"qa{number}-{examples}-{model}")
 
 
+def for_task(run: Run, model: str | None, rule: str | None) -> Run:
+    """The preset of the task and the number of questions that a run has by now: name and recipe depend on both."""
+    assert isinstance(run.task, QuestionsConfig)
+    return preset("questions", model, rule, run.task.number, run.task.examples)
+
+
 def grid(options: ReproduceOptions = ReproduceOptions()) -> list[tuple[Key, Run]]:  # noqa: B008  a frozen value
     """Every run by the number of questions, the task and the model; `quick` has those with 1,000 questions."""
     wanted: list[tuple[int, int, str]] = [(1_000, task, model) for task in TASKS for model in MODELS]

@@ -49,5 +49,17 @@ def sweep(jobs: Iterable[Job], results: Path, executor: Executor, *, done: int =
     with display.shown():
         failures = executor(waiting, results, display)
     if failures:
-        messages = "; ".join(f"{slug}: {message}" for slug, message in failures.items())
-        raise ValueError(f"{len(failures)} of {len(waiting)} runs failed: {messages}")
+        raise ValueError(f"{len(failures)} of {len(waiting)} runs failed: {told(failures)}")
+
+
+def told(failures: Mapping[str, str]) -> str:
+    """Each message once, with the runs that it ended."""
+    slugs: dict[str, list[str]] = {}
+    for slug, message in failures.items():
+        slugs.setdefault(message, []).append(slug)
+    return "; ".join(f"{_named(found)}: {message}" for message, found in slugs.items())
+
+
+def _named(slugs: Sequence[str]) -> str:
+    """All of a few names, or the first two of many."""
+    return ", ".join(slugs) if len(slugs) <= 3 else f"{slugs[0]}, {slugs[1]} and {len(slugs) - 2} more"
