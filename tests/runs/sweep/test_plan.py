@@ -51,7 +51,7 @@ def test_jobs_that_failed_are_named(tmp_path: Path) -> None:
 def test_a_message_that_ended_many_jobs_is_said_once(tmp_path: Path) -> None:
     failures = {**dict.fromkeys(("a", "b", "c", "d"), "no such folder"), "e": "died", "f": "died"}
     jobs = [Job(name, name, "{}", 1.0) for name in failures]
-    with pytest.raises(ValueError, match="^6 of 6 runs failed: a, b and 2 more: no such folder; e, f: died$"):
+    with pytest.raises(ValueError, match=r"^6 of 6 runs failed: a, b and 2 more: no such folder; e, f: died$"):
         sweep(jobs, tmp_path, Listing(failures))
 
 

@@ -1,23 +1,24 @@
 """Translating documents as a value: everything about the task that decides the numbers of a run."""
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from torch import nn
 from typing_extensions import override
 
 from fastweights.config import require_at_least
-from fastweights.data.translation_files import Languages
 from fastweights.evaluation.bootstrap import check_statistics
+from fastweights.experiments.sentence_pairs import SentencePairsConfig
 from fastweights.files import Json
-from fastweights.models.translator import Translator, TranslatorConfig
 from fastweights.runs.record import is_number
 from fastweights.training.config import TrainingConfig
-from fastweights.training.task import Task, TaskConfig
+from fastweights.training.task import Task
+
+if TYPE_CHECKING:
+    from fastweights.data.translation import TranslationCorpus
 
 
 @dataclass(frozen=True)
-class DocumentsConfig(TaskConfig):
+class DocumentsConfig(SentencePairsConfig):
     """Translate sentences in the order of their documents; `training.batch_size` counts documents side by side.
 
     The pairs of the corpus are taken to stand in order, and every `document` of them to belong together. If `carried`,
@@ -25,14 +26,8 @@ class DocumentsConfig(TaskConfig):
     Pairs with a side of more than `longest` tokens are left out.
     """
 
-    model: TranslatorConfig
-    pairs: str = ""
-    """Digest of the pairs, their languages and the tokeniser."""
     carried: bool = True
     document: int = 32
-    source: str = "en"
-    target: str = "de"
-    smoothing: float = 0.1
     longest: int = 128
 
     threads: ClassVar[int | None] = 1
@@ -41,31 +36,14 @@ class DocumentsConfig(TaskConfig):
     )
 
     def __post_init__(self) -> None:
-        Languages(self.source, self.target)
+        super().__post_init__()
         require_at_least(1, self, "document")
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing: expected a share below 1, got {self.smoothing}")
-        if self.longest < 2:
-            raise ValueError(f"longest: expected at least 2 tokens, got {self.longest}")
-
-    @property
-    def languages(self) -> Languages:
-        """What is translated into what."""
-        return Languages(self.source, self.target)
 
     @override
-    def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:
-        from fastweights.data.translation import open_translation
-        from fastweights.data.translation_tokeniser import JointBytePairs
+    def task_of(self, training: TrainingConfig, corpus: "TranslationCorpus", data: str) -> Task[Any]:
         from fastweights.experiments.documents.task import DocumentsTask
 
-        data = self.given(data)
-        corpus = open_translation(data, self.languages, JointBytePairs(self.model.vocabulary_size))
         return DocumentsTask(self, training, corpus, data)
-
-    @override
-    def empty_model(self) -> nn.Module:
-        return Translator(self.model)
 
     @override
     def check_result(self, result: Json) -> None:

@@ -1,35 +1,30 @@
 """Translation as a value: everything about the task that decides the numbers of a run (Sec. 6.2, App. D)."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from torch import nn
 from typing_extensions import override
 
-from fastweights.data.translation_files import Languages
+from fastweights.config import require_at_least
 from fastweights.evaluation.bootstrap import check_statistics
+from fastweights.experiments.sentence_pairs import SentencePairsConfig
 from fastweights.files import Json
-from fastweights.models.translator import Translator, TranslatorConfig
 from fastweights.runs.record import is_number
 from fastweights.training.config import TrainingConfig
-from fastweights.training.task import Task, TaskConfig
+from fastweights.training.task import Task
+
+if TYPE_CHECKING:
+    from fastweights.data.translation import TranslationCorpus
 
 
 @dataclass(frozen=True)
-class TranslationConfig(TaskConfig):
+class TranslationConfig(SentencePairsConfig):
     """Translate sentences; `training.batch_size` counts the tokens that a batch may have, padding included.
 
     Pairs with a side of more than `longest` tokens are left out of training. The best step is the one with the highest
     BLEU of greedy translations of the validation pairs, as in the paper.
     """
 
-    model: TranslatorConfig
-    pairs: str = ""
-    """Digest of the pairs, their languages and the tokeniser."""
-    source: str = "en"
-    target: str = "de"
-    smoothing: float = 0.1
-    longest: int = 256
     joined: int = 1
     """Sentences after each other that are translated as one."""
     corpus: str = field(default="", compare=False)
@@ -41,34 +36,14 @@ class TranslationConfig(TaskConfig):
     needs_data: ClassVar[str] = "a translator needs the pairs that it is trained on"
 
     def __post_init__(self) -> None:
-        Languages(self.source, self.target)
-        if not 0 <= self.smoothing < 1:
-            raise ValueError(f"smoothing: expected a share below 1, got {self.smoothing}")
-        if self.longest < 2:
-            raise ValueError(f"longest: expected at least 2 tokens, got {self.longest}")
-        if self.joined < 1:
-            raise ValueError(f"joined: expected at least 1 sentence, got {self.joined}")
-        if self.beams < 1:
-            raise ValueError(f"beams: expected at least 1, got {self.beams}")
-
-    @property
-    def languages(self) -> Languages:
-        """What is translated into what."""
-        return Languages(self.source, self.target)
+        super().__post_init__()
+        require_at_least(1, self, "joined", "beams")
 
     @override
-    def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:
-        from fastweights.data.translation import open_translation
-        from fastweights.data.translation_tokeniser import JointBytePairs
+    def task_of(self, training: TrainingConfig, corpus: "TranslationCorpus", data: str) -> Task[Any]:
         from fastweights.experiments.translation.task import TranslationTask
 
-        data = self.given(data)
-        corpus = open_translation(data, self.languages, JointBytePairs(self.model.vocabulary_size))
         return TranslationTask(self, training, corpus, data)
-
-    @override
-    def empty_model(self) -> nn.Module:
-        return Translator(self.model)
 
     @override
     def check_result(self, result: Json) -> None:
