@@ -20,14 +20,14 @@ def test_without_a_terminal_there_are_plain_lines() -> None:
     display, output = plain_display()
     with display.shown():
         display.start("run-a-0123", Running("run-a"))
-        display.update("run-a-0123", step=200, loss=0.125, steps_per_second=31.4)
+        display.update("run-a-0123", step=200, steps=400, loss=0.125, steps_per_second=31.4)
         display.printed -= 11
         display.refresh()
         display.refresh()
         display.finish("run-a-0123", {"best_loss": 0.0009, "steps": 300, "stopped_because": "solved"}, work=1.0)
     lines = output.getvalue().splitlines()
     assert lines[0] == "1 of 3 runs done, time left not known yet"
-    assert lines[1].endswith("run-a step 200 loss 0.125 (31.4 steps/s)")
+    assert lines[1].endswith("run-a step 200/400 loss 0.125 (31.4 steps/s)")
     assert lines[2] == "2/3 run-a: best loss 0.0009, 300 steps, solved"
     assert len(lines) == 3
     assert "\x1b" not in output.getvalue()
@@ -38,6 +38,27 @@ def test_time_left_follows_the_work_that_is_done() -> None:
     display.started -= 100
     display.finish("x", None, work=0.5)
     assert display.time_left() == "about 5 min left"
+
+
+def test_time_left_counts_the_runs_at_work() -> None:
+    display, _ = plain_display()
+    display.started -= 1000
+    display.start("new", Running("new", work=1.0))
+    display.start("resumed", Running("resumed", work=1.0))
+    assert display.time_left() == "time left not known yet"
+    display.update("resumed", step=80, steps=100, loss=1.0, steps_per_second=1.0)
+    assert display.time_left() == "time left not known yet"
+    display.update("new", step=0, steps=100, loss=1.0, steps_per_second=1.0)
+    display.update("new", step=40, steps=100, loss=1.0, steps_per_second=1.0)
+    display.update("resumed", step=90, steps=100, loss=1.0, steps_per_second=1.0)
+    # Half a run in 1000 s, and 0.7 of one is left.
+    assert display.time_left() == "about 23 min left"
+    assert display.gained == 0.0
+    display.finish("resumed", None, work=1.0)
+    # What a run had before it was resumed took none of this time: 0.6 in 1200 s, and 0.6 is left.
+    assert math.isclose(display.gained, 0.2)
+    display.started -= 200
+    assert display.time_left() == "about 20 min left"
 
 
 def test_names_are_not_taken_for_markup() -> None:
@@ -55,7 +76,7 @@ def test_a_terminal_gets_a_table() -> None:
     display = SweepDisplay(4, 0, 1.0, console=Console(file=output, width=80, force_terminal=True, no_color=True))
     with display.shown():
         display.start("x", Running("some-run"))
-        display.update("x", step=7, loss=0.5, steps_per_second=12.0)
+        display.update("x", step=7, steps=9, loss=0.5, steps_per_second=12.0)
         display.refresh()
         display.drop("x")
     assert "0 of 4 runs done" in output.getvalue()

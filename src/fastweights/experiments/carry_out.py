@@ -98,7 +98,8 @@ class _Reporting(Display):
         self.trained = True
         loss = status.loss if status.valid_loss is None else status.valid_loss
         rate = status.steps_per_second
-        self.emit({"event": "progress", "step": status.step, "loss": loss, "steps_per_second": rate})
+        told = {"step": status.step, "steps": status.steps, "loss": loss, "steps_per_second": rate}
+        self.emit({"event": "progress", **told})
 
 
 def sweep_runs(

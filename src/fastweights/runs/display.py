@@ -116,15 +116,32 @@ class Running:
     """A run at work, as far as its process has reported."""
 
     name: str
+    work: float = 0.0
+    """About how long the whole run takes, in the unit of the sweep."""
     step: int = 0
+    steps: int = 1
     loss: float | None = None
     steps_per_second: float = 0.0
+    began_at: int | None = None
+    """The first step that was reported: a run that was resumed has done the others before."""
+
+    @property
+    def worked(self) -> float:
+        """How much of its work is done."""
+        return self.work * self.step / self.steps
+
+    @property
+    def gained(self) -> float:
+        """How much of it was done while this sweep was watching."""
+        return self.work * (self.step - (self.began_at or 0)) / self.steps
 
     def describe(self) -> str:
         """Where the run is, in words."""
         if self.loss is None:
             return f"{self.name} starting"
-        return f"{self.name} step {self.step} loss {self.loss:.4g} ({self.steps_per_second:.3g} steps/s)"
+        return (
+            f"{self.name} step {self.step}/{self.steps} loss {self.loss:.4g} ({self.steps_per_second:.3g} steps/s)"
+        )
 
 
 @dataclass(eq=False)
@@ -137,6 +154,9 @@ class SweepDisplay:
     console: Console = field(default_factory=lambda: Console(highlight=False))
     running: dict[str, Running] = field(default_factory=dict)
     worked: float = 0.0
+    """Work of the runs that have their record by now."""
+    gained: float = 0.0
+    """The part of it that was done since this sweep began."""
     lock: threading.RLock = field(default_factory=threading.RLock)
     live: Live | None = None
 
@@ -158,10 +178,12 @@ class SweepDisplay:
         with self.lock:
             self.running[name] = running
 
-    def update(self, name: str, step: int, loss: float | None, steps_per_second: float) -> None:
+    def update(self, name: str, step: int, steps: int, loss: float | None, steps_per_second: float) -> None:
         """Note where a run is."""
         with self.lock:
-            self.running[name] = Running(self.running[name].name, step, loss, steps_per_second)
+            before = self.running[name]
+            began_at = step if before.began_at is None else before.began_at
+            self.running[name] = Running(before.name, before.work, step, steps, loss, steps_per_second, began_at)
 
     def drop(self, name: str) -> None:
         """Remove a run that is not at work any more, and not done either."""
@@ -171,9 +193,10 @@ class SweepDisplay:
     def finish(self, name: str, result: dict[str, Any] | None, work: float) -> None:
         """Count a run that has its record; `result` is missing if another sweep wrote it."""
         with self.lock:
-            self.drop(name)
+            running = self.running.pop(name, None)
             self.done += 1
             self.worked += work
+            self.gained += work if running is None else work - (running.worked - running.gained)
             if result is not None:
                 self.say(f"{self.done}/{self.total} {name.rpartition('-')[0]}: {ending(result)}")
 
@@ -196,11 +219,14 @@ class SweepDisplay:
         return f"{self.done} of {self.total} runs done, {self.time_left()}"
 
     def time_left(self) -> str:
-        """Estimate from what the finished runs took and how much work is left; good to a factor of two."""
-        if self.worked == 0:
+        """Estimate from how much work was done since the sweep began and how much is left; good to a factor of two."""
+        with self.lock:
+            worked = self.worked + sum(running.worked for running in self.running.values())
+            gained = self.gained + sum(running.gained for running in self.running.values())
+        if gained <= 0:
             return "time left not known yet"
         elapsed = time.monotonic() - self.started
-        return f"about {duration(elapsed * max(self.work - self.worked, 0) / self.worked)} left"
+        return f"about {duration(elapsed * max(self.work - worked, 0) / gained)} left"
 
     def render(self) -> RenderableType:
         """The table of runs at work under one line about all of them."""
@@ -210,7 +236,7 @@ class SweepDisplay:
         with self.lock:
             for running in self.running.values():
                 loss = "starting" if running.loss is None else f"{running.loss:.4g}"
-                table.add_row(Text(running.name), str(running.step), loss, f"{running.steps_per_second:.3g}")
+                table.add_row(Text(running.name), f"{running.step}/{running.steps}", loss, f"{running.steps_per_second:.3g}")
             return Group(Text(self.summary(), style="bold"), table)
 
 

@@ -14,13 +14,13 @@ def serve(
     """Do what the request says: return, print, raise, wait for the end, hang, or die."""
     match request["do"]:
         case "return":
-            emit({"event": "progress", "step": 1, "loss": 0.5, "steps_per_second": 2.0})
+            emit({"event": "progress", "step": 1, "steps": 2, "loss": 0.5, "steps_per_second": 2.0})
         case "write":
-            emit({"event": "progress", "step": 1, "loss": 0.5, "steps_per_second": 2.0})
+            emit({"event": "progress", "step": 1, "steps": 2, "loss": 0.5, "steps_per_second": 2.0})
             (results / "records").mkdir()
             (results / "records" / "run.json").write_text(request["record"])
         case "wait for nobody":
-            emit({"event": "progress", "step": 1, "loss": 0.5, "steps_per_second": 2.0})
+            emit({"event": "progress", "step": 1, "steps": 2, "loss": 0.5, "steps_per_second": 2.0})
             while not interrupted():
                 time.sleep(0.01)
             emit({"event": "taken"})
@@ -34,12 +34,12 @@ def serve(
         case "overflow":
             raise FloatingPointError("not finite")
         case "wait":
-            emit({"event": "progress", "step": 1, "loss": 0.5, "steps_per_second": 2.0})
+            emit({"event": "progress", "step": 1, "steps": 2, "loss": 0.5, "steps_per_second": 2.0})
             while not interrupted():
                 time.sleep(0.01)
             (results / "stopped").touch()
         case "hang":
-            emit({"event": "progress", "step": 1, "loss": 0.5, "steps_per_second": 2.0})
+            emit({"event": "progress", "step": 1, "steps": 2, "loss": 0.5, "steps_per_second": 2.0})
             time.sleep(600)
         case "die":
             os._exit(9)

@@ -109,9 +109,9 @@ def test_workers_tell_how_their_runs_go(tmp_path: Path) -> None:
     work = worked(tmp_path, Future({"failed": "later"}))
     tell = work.client.tell
     tell((0.0, [JOB.name, json.dumps({"event": "started"})]))
-    tell((0.0, [JOB.name, json.dumps({"event": "progress", "step": 7, "loss": 0.5, "steps_per_second": 2.0})]))
-    assert work.display.running[JOB.name].describe() == "run step 7 loss 0.5 (2 steps/s)"
-    tell((0.0, ["another-run", json.dumps({"event": "progress", "step": 7, "loss": 0.5, "steps_per_second": 2.0})]))
+    tell((0.0, [JOB.name, json.dumps({"event": "progress", "step": 7, "steps": 9, "loss": 0.5, "steps_per_second": 2.0})]))
+    assert work.display.running[JOB.name].describe() == "run step 7/9 loss 0.5 (2 steps/s)"
+    tell((0.0, ["another-run", json.dumps({"event": "progress", "step": 7, "steps": 9, "loss": 0.5, "steps_per_second": 2.0})]))
 
 
 class Answers:

@@ -104,11 +104,13 @@ class Work:
         self.jobs: dict[Any, Job] = {}
         self.failures: dict[str, str] = {}
         self.deaths: dict[Job, int] = {}
+        self.costs: dict[str, float] = {}
         self.topic = f"fastweights-{uuid.uuid4().hex}"
         client.subscribe_topic(self.topic, lambda event: self.show(*event[1]))
 
     def submit(self, job: Job) -> None:
         """Give a run to whichever worker is free next; the longest runs come first."""
+        self.costs[job.name] = job.cost
         key = f"{job.name}-{uuid.uuid4().hex[:8]}"
         arguments = (self.cluster.function, self.cluster.title, job.request, self.topic, job.name, key, versions())
         self.jobs[self.client.submit(perform, *arguments, key=key, pure=False)] = job
@@ -117,7 +119,7 @@ class Work:
         """Pass on what a worker tells about its run; called in a thread of the client."""
         told: dict[str, Any] = json.loads(event)
         if told.pop("event") == "started":
-            self.display.start(name, Running(name.rpartition("-")[0]))
+            self.display.start(name, Running(name.rpartition("-")[0], self.costs.get(name, 0.0)))
         elif name in self.display.running:
             self.display.update(name, **told)
 

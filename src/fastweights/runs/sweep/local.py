@@ -122,7 +122,7 @@ class WorkerPool:
             send(process, job.request, self.results)
         except (BrokenPipeError, ValueError):
             return "died"
-        self.display.start(job.name, Running(job.slug))
+        self.display.start(job.name, Running(job.slug, job.cost))
         for line in process.stdout:
             event: dict[str, Any] = json.loads(line)
             match event.pop("event"):
