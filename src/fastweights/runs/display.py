@@ -139,9 +139,7 @@ class Running:
         """Where the run is, in words."""
         if self.loss is None:
             return f"{self.name} starting"
-        return (
-            f"{self.name} step {self.step}/{self.steps} loss {self.loss:.4g} ({self.steps_per_second:.3g} steps/s)"
-        )
+        return f"{self.name} step {self.step}/{self.steps} loss {self.loss:.4g} ({self.steps_per_second:.3g} steps/s)"
 
 
 @dataclass(eq=False)
@@ -236,7 +234,8 @@ class SweepDisplay:
         with self.lock:
             for running in self.running.values():
                 loss = "starting" if running.loss is None else f"{running.loss:.4g}"
-                table.add_row(Text(running.name), f"{running.step}/{running.steps}", loss, f"{running.steps_per_second:.3g}")
+                step, rate = f"{running.step}/{running.steps}", f"{running.steps_per_second:.3g}"
+                table.add_row(Text(running.name), step, loss, rate)
             return Group(Text(self.summary(), style="bold"), table)
 
 

@@ -108,10 +108,11 @@ def test_failures_are_told_by_run(tmp_path: Path) -> None:
 def test_workers_tell_how_their_runs_go(tmp_path: Path) -> None:
     work = worked(tmp_path, Future({"failed": "later"}))
     tell = work.client.tell
+    progress = json.dumps({"event": "progress", "step": 7, "steps": 9, "loss": 0.5, "steps_per_second": 2.0})
     tell((0.0, [JOB.name, json.dumps({"event": "started"})]))
-    tell((0.0, [JOB.name, json.dumps({"event": "progress", "step": 7, "steps": 9, "loss": 0.5, "steps_per_second": 2.0})]))
+    tell((0.0, [JOB.name, progress]))
     assert work.display.running[JOB.name].describe() == "run step 7/9 loss 0.5 (2 steps/s)"
-    tell((0.0, ["another-run", json.dumps({"event": "progress", "step": 7, "steps": 9, "loss": 0.5, "steps_per_second": 2.0})]))
+    tell((0.0, ["another-run", progress]))
 
 
 class Answers:
