@@ -28,11 +28,12 @@ def record(valid: float, test: float) -> Record:
 
 def test_every_model_is_run_once_and_those_that_decide_with_every_seed_that_is_asked_for(text: Path) -> None:
     runs = normalisations.runs(ReproduceOptions(data=str(text)))
-    assert len(set(runs)) == len(runs) == 2 * 4 * 2
+    assert len(set(runs)) == len(runs) == 2 * 4 * 2 + 3
     assert {run.training.seed for run in runs} == {1111}
     more = normalisations.runs(ReproduceOptions(data=str(text), seeds=(5, 6)))
-    assert [run.training.seed for run in more] == [5] * 4 + [6] * 4
+    assert [run.training.seed for run in more] == [5] * 10 + [6] * 10
     assert [run.preset.removeprefix("cpu-") for run in more] == 2 * [*normalisations.DECIDING]
+    assert "dpfp-sum-nopos" not in [run.preset.removeprefix("cpu-") for run in runs]
     with pytest.raises(ValueError, match="--quick is for figures"):
         normalisations.runs(ReproduceOptions(data=str(text), quick=True))
     with pytest.raises(ValueError, match="scale: normalisations are compared at the size for CPUs"):
@@ -50,6 +51,7 @@ def test_the_table_shows_means_spread_and_the_price_of_carrying() -> None:
             (other := described("linear-delta-nopos")), training=replace(other.training, learning_rate=0.5)
         ): record(9.0, 9.0),
         described("linear-delta"): record(9.0, 9.0),
+        described("linear-sum-nopos", 2): record(270.0, 250.0),
     }
     (table,) = tables_of(normalisations, records)
     rows = {row[:2]: row[2:] for row in table.rows}
@@ -58,8 +60,12 @@ def test_the_table_shows_means_spread_and_the_price_of_carrying() -> None:
     assert rows.pop(("ELU+1", "centred L2")) == centred
     paper = ("220.0", "200.0", "–", "–", "–", "–", "–", "1 / 0")
     assert rows.pop(("ELU+1", "sum (the paper)")) == paper
+    assert rows.pop(("ELU+1", "sum rule, attention")) == (
+        "270.0", "250.0", "–", "–", "+25.0 %", "–", "–", "1 / 0"
+    )  # fmt: skip
+    assert {way for name, way in rows if name == "DPFP-1"} == {*normalisations.WAYS}
     assert set(rows.values()) == {("–",) * 7 + ("0 / 0",)}
     usual = {described("linear-delta-l2-nopos", 1111): record(201.0, 184.0)}
     found, wanted, *_ = normalisations.coverage(records | usual)
-    assert (len(found), wanted) == (1 + 4, 16 + 4)
+    assert (len(found), wanted) == (1 + 5, 19 + 5)
     assert tables_of(normalisations, {})[0].markdown() == "(no runs yet)"

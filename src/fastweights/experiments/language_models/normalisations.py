@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fastweights.experiments.language_models.perplexities import Perplexity, cells_of, pairs_of_seeds, perplexities
-from fastweights.experiments.language_models.presets import DATASETS, model_of
+from fastweights.experiments.language_models.presets import DATASETS, PRESETS, model_of
 from fastweights.experiments.language_models.tables import Table, coverage_over_seeds, on_text
 from fastweights.experiments.model_scores import signed_over_seeds
 from fastweights.experiments.options import ReproduceOptions
@@ -23,20 +23,31 @@ ARGUMENTS = " --jobs 2"
 SHOWN_MAPS = {"ELU+1": "linear", "DPFP-1": "dpfp"}
 WAYS = {"sum (the paper)": "delta", "L2": "delta-l2", "centred L2": "delta-centred", "sum, NLMS step": "delta-step"}
 """What a way to write is called, and the part of a preset's name that stands for it."""
+BESIDE = {"sum and attention": "delta-attnnorm", "sum rule, attention": "sum"}
+"""What the paper compares its choice with, for ELU+1."""
 PAPERS_WAY = "delta"
 CARRIED = ("", "-carried")
-DECIDING = tuple(f"linear-{way}-nopos{end}" for way in ("delta", "delta-centred") for end in CARRIED)
-"""The models that other seeds than the first are run for: the paper's choice, and the one that the docs advise."""
+DECIDING = (
+    *(f"linear-{way}-nopos{end}" for way in WAYS.values() for end in CARRIED),
+    *(f"linear-{way}-nopos" for way in BESIDE.values()),
+)
+"""The models that other seeds than the first are run for: those whose differences the docs tell of."""
+
+
+def ways_of(feature_map: str) -> dict[str, str]:
+    """The ways to write that are run with a map."""
+    return {**WAYS, **BESIDE} if feature_map == "linear" else WAYS
 
 
 def names() -> list[str]:
     """The models without their size."""
-    return [
+    wanted = [
         f"{feature_map}-{way}-nopos{carried}"
         for feature_map in SHOWN_MAPS.values()
-        for way in WAYS.values()
+        for way in ways_of(feature_map).values()
         for carried in CARRIED
     ]
+    return [name for name in wanted if f"cpu-{name}" in PRESETS]
 
 
 def data(options: ReproduceOptions) -> str:
@@ -69,7 +80,7 @@ def contents(records: Records) -> tuple[Table, ...]:
     """Perplexities by map and way to write."""
     ours, rows = perplexities(records), []
     for feature_map, map_name in SHOWN_MAPS.items():
-        for way, way_name in WAYS.items():
+        for way, way_name in ways_of(map_name).items():
             forms = [ours.get("cpu", f"{map_name}-{way_name}-nopos{end}") for end in CARRIED]
             papers = [ours.get("cpu", f"{map_name}-{PAPERS_WAY}-nopos{end}") for end in CARRIED]
             against = (_change(form, paper) for form, paper in zip(forms, papers, strict=True))
