@@ -9,7 +9,9 @@ from typing_extensions import override
 
 from fastweights.config import require_at_least
 from fastweights.evaluation.perplexity import CarriedState, Context, IndependentSegments, SlidingWindow
+from fastweights.experiments.language_models.published_gradient import PublishedSumConfig
 from fastweights.files import Json
+from fastweights.models.attention import ATTENTIONS, AttentionConfig
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 from fastweights.runs.record import is_number
 from fastweights.training.config import TrainingConfig
@@ -116,3 +118,4 @@ class LanguageModellingConfig(TaskConfig):
 
 
 CONFIG = LanguageModellingConfig
+REGISTRIES = {AttentionConfig: {**ATTENTIONS, "published-sum": PublishedSumConfig}}

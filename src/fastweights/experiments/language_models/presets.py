@@ -16,6 +16,7 @@ from fastweights.data.text.corpus import PUBLIC, Corpus, open_corpus
 from fastweights.data.text.tokenizers import TOKENIZERS, BytePairs, Tokenizer
 from fastweights.experiments import split_preset
 from fastweights.experiments.language_models.config import Carrying, LanguageModellingConfig
+from fastweights.experiments.language_models.published_gradient import PublishedSumConfig
 from fastweights.experiments.language_models.task import LanguageModelTask
 from fastweights.experiments.options import DataOptions, refuse_languages
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Identity, SiLU
@@ -156,6 +157,7 @@ def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
         "linear-sum": (_sum(linear), True, False),
         "linear-sum-nopos": (_sum(linear), False, False),
         "linear-sum-nopos-carried": (_sum(linear), False, True),
+        "linear-sum-nopos-carried-published": (PublishedSumConfig(linear), False, True),
         "linear-delta": (_delta(linear), True, False),
         "linear-delta-nopos": (_delta(linear), False, False),
         "linear-delta-nopos-carried": (_delta(linear), False, True),
