@@ -39,6 +39,8 @@ def test_perplexities_and_how_much_worse_a_carried_memory_is() -> None:
         ("linear-delta-nopos-carried-resets", "delta, sum (the paper), ELU+1, reset at random", True),
         ("linear-delta-nopos-carried-columns", "delta, sum (the paper), ELU+1, reset every 8 segments", True),
         ("linear-delta-nopos-carried-rewritten", "delta, sum (the paper), ELU+1, 8 segments rewritten", True),
+        ("linear-sum-nopos-carried", "sum rule, attention, ELU+1", True),
+        ("linear-sum-nopos-carried-published", "sum rule, attention, ELU+1, published gradient", True),
     ],
 )
 def test_models_that_differ_have_labels_that_differ(name: str, label: str, carried: bool) -> None:

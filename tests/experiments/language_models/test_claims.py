@@ -49,6 +49,13 @@ def test_the_rule_decides(name: str, models: dict[str, float], verdict: str) -> 
     assert BY_NAME[name].judge(reached(**models)).verdict == verdict
 
 
+def test_the_published_gradient_is_named_beside_the_complete_one() -> None:
+    carried = {"linear_sum_nopos_carried": 330.0, "linear_sum_nopos_carried_published": 350.0}
+    finding = BY_NAME["the sum rule breaks"].judge(reached(linear_sum=300.0, **carried))
+    assert finding.evidence.endswith("330.0 carried, 350.0 carried and trained with the published gradient")
+    assert finding.verdict == "does not hold"
+
+
 def test_gates_are_counted() -> None:
     finding = BY_NAME["gates are cheap"].judge(Perplexities())
     assert finding.evidence == "small: 16,384 more than the sum rule; medium: 32,768 more than the sum rule"

@@ -1,17 +1,22 @@
+import copy
+from dataclasses import replace
+
+import pytest
 import torch
 from torch.testing import assert_close
 
 from fastweights import EluPlusOne, FastWeightAttention
 from fastweights.experiments.families import codec
+from fastweights.experiments.language_models.config import Carrying
 from fastweights.experiments.language_models.presets import PRESETS
-from fastweights.experiments.language_models.published_gradient import PublishedSumAttention, PublishedSumConfig
+from fastweights.experiments.language_models.published_gradient import PublishedSumAttention, leave_carried_memory_out
 from fastweights.memory import AttentionNormalisation, FastWeightState, NoNormalisation
 from fastweights.update_rules import SumRule
 
 HEADS, DIM, STEPS = 2, 4, 5
 
 
-def layers() -> tuple[FastWeightAttention, PublishedSumAttention]:
+def layers() -> tuple[FastWeightAttention, FastWeightAttention]:
     """The layer of the paper and the one with the published gradient, with the same weights."""
     torch.manual_seed(0)
     plain = FastWeightAttention(
@@ -22,9 +27,9 @@ def layers() -> tuple[FastWeightAttention, PublishedSumAttention]:
         normalisation=NoNormalisation(),
         attention_normalisation=AttentionNormalisation(),
     ).double()
-    published = PublishedSumConfig(EluPlusOne(), read_scale=1.0).build(HEADS * DIM, HEADS)
-    assert isinstance(published, PublishedSumAttention)
-    published.double().load_state_dict(plain.state_dict())
+    published = copy.deepcopy(plain)
+    leave_carried_memory_out(torch.nn.Sequential(published))
+    assert type(published) is PublishedSumAttention
     return plain, published
 
 
@@ -90,6 +95,11 @@ def test_without_a_past_nothing_is_missing() -> None:
 def test_the_preset_is_the_carried_sum_rule_but_for_the_gradient() -> None:
     published, plain = (PRESETS[f"cpu-linear-sum-nopos-carried{end}"] for end in ("-published", ""))
     assert codec().from_plain(codec().to_plain(published)) == published
-    one, other = published.task.model.attention, plain.task.model.attention
-    names = set(other.__dataclass_fields__)
-    assert {name: getattr(one, name) for name in names} == {name: getattr(other, name) for name in names}
+    usual = replace(published.task, carrying=Carrying())  # type: ignore[type-var]
+    assert replace(published, task=usual, preset=plain.preset) == plain
+
+
+def test_other_rules_have_no_published_gradient() -> None:
+    delta = PRESETS["cpu-linear-delta-nopos-carried"].task
+    with pytest.raises(ValueError, match="published_gradient: it is that of the sum rule"):
+        replace(delta, carrying=Carrying(published_gradient=True))  # type: ignore[type-var]

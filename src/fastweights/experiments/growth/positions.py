@@ -71,7 +71,9 @@ def by_model(models: Iterable[Positions]) -> dict[str, list[Positions]]:
 
 
 def carrying_of(way: Carrying) -> str:
-    """How long memories last in training, in words; nothing if they last as long as the text."""
+    """What is unusual about carrying in training, in words; nothing if memories last as long as the text."""
+    if way.published_gradient:
+        return "published gradient"
     if way.rewritten:
         return f"{way.rewritten} segments rewritten"
     if way.reset_chance:

@@ -76,7 +76,9 @@ def judge_broken_sum(models: Perplexities) -> Finding:
         # The paper has no sum rule without positions but the carried one.
         truncated = models.get(size, "linear-sum-nopos") or with_positions
         held.append(carried.test > BROKEN * truncated.test)
-        evidence.append(f"{size}: {in_words(truncated)} with truncated context, {in_words(carried)} carried")
+        published = models.get(size, "linear-sum-nopos-carried-published")
+        with_it = f", {in_words(published)} carried and trained with the published gradient" if published else ""
+        evidence.append(f"{size}: {in_words(truncated)} with truncated context, {in_words(carried)} carried{with_it}")
     return decide(held, "; ".join(evidence))
 
 

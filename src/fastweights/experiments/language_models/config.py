@@ -9,13 +9,13 @@ from typing_extensions import override
 
 from fastweights.config import require_at_least
 from fastweights.evaluation.perplexity import CarriedState, Context, IndependentSegments, SlidingWindow
-from fastweights.experiments.language_models.published_gradient import PublishedSumConfig
 from fastweights.files import Json
-from fastweights.models.attention import ATTENTIONS, AttentionConfig
+from fastweights.models.attention import AttentionConfig, FastWeightAttentionConfig
 from fastweights.models.language_model import LanguageModel, LanguageModelConfig
 from fastweights.runs.record import is_number
 from fastweights.training.config import TrainingConfig
 from fastweights.training.task import Task, TaskConfig
+from fastweights.update_rules import SumRule
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,9 @@ class Carrying:
     rewritten: int = 0
     """Segments that the present weights read again before each step, from an empty memory, in place of one that was
     written by earlier weights; 0 to carry that."""
+    published_gradient: bool = False
+    """True to train the sum rule as its published kernel does, which leaves out of the gradient of queries what the
+    carried memory holds."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.reset_chance <= 1:
@@ -76,6 +79,8 @@ class LanguageModellingConfig(TaskConfig):
             )
         if self.carrying != Carrying() and not self.carry_state:
             raise ValueError("carrying: without carry_state no memory is carried; possible: carry_state=true")
+        if self.carrying.published_gradient and not is_published_sum(self.model.attention):
+            raise ValueError("published_gradient: it is that of the sum rule with attention normalisation")
 
     @override
     def open(self, training: TrainingConfig, data: str | None) -> Task[Any]:
@@ -117,5 +122,13 @@ class LanguageModellingConfig(TaskConfig):
         return "valid" in result and "test" in result
 
 
+def is_published_sum(attention: AttentionConfig) -> bool:
+    """True for the sum rule divided by z·q, the one whose published gradient is incomplete (Eqs. 17-19)."""
+    return (
+        isinstance(attention, FastWeightAttentionConfig)
+        and isinstance(attention.update_rule, SumRule)
+        and attention.attention_normalisation is not None
+    )
+
+
 CONFIG = LanguageModellingConfig
-REGISTRIES = {AttentionConfig: {**ATTENTIONS, "published-sum": PublishedSumConfig}}

@@ -4,19 +4,18 @@
 `-nopos` drops the positions, `-carried` keeps the memory from one segment to the next. `-l2`, `-centred` and `-step`
 (NLMS) stand for other normalisations of a write, `-gated` for the gated delta rule; `gated-delta` and `kimi-delta` are
 these models as they were published, without positions, with `-conv` and without their convolution and output gate.
-Behind `-carried`, `-resets`, `-columns` and `-rewritten` change how long memories last in training (`CARRYINGS`).
+Behind `-carried`, `-resets`, `-columns` and `-rewritten` change how long memories last in training (`CARRYINGS`), and
+`-published` trains the sum rule with the gradient that was published.
 """
 
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 from fastweights.data.text.corpus import PUBLIC, Corpus, open_corpus
 from fastweights.data.text.tokenizers import TOKENIZERS, BytePairs, Tokenizer
 from fastweights.experiments import split_preset
 from fastweights.experiments.language_models.config import Carrying, LanguageModellingConfig
-from fastweights.experiments.language_models.published_gradient import PublishedSumConfig
 from fastweights.experiments.language_models.task import LanguageModelTask
 from fastweights.experiments.options import DataOptions, refuse_languages
 from fastweights.feature_maps import DPFP, EluPlusOne, Favor, FeatureMap, Identity, SiLU
@@ -139,7 +138,15 @@ CARRYINGS: dict[str, Carrying] = {
     "rewritten": Carrying(rewritten=8),
 }
 """Ways to carry a memory in training, which lasts eight segments in each of them, on average or always."""
-CARRIED_OTHERWISE = ("linear-delta-nopos-carried", "linear-delta-centred-nopos-carried")
+CARRIED_OTHERWISE = {
+    **{
+        f"{name}-{way}": (name, carrying)
+        for name in ("linear-delta-nopos-carried", "linear-delta-centred-nopos-carried")
+        for way, carrying in CARRYINGS.items()
+    },
+    "linear-sum-nopos-carried-published": ("linear-sum-nopos-carried", Carrying(published_gradient=True)),
+}
+"""By its name, the model whose memory is carried in another way, and the way."""
 
 
 def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
@@ -157,7 +164,6 @@ def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
         "linear-sum": (_sum(linear), True, False),
         "linear-sum-nopos": (_sum(linear), False, False),
         "linear-sum-nopos-carried": (_sum(linear), False, True),
-        "linear-sum-nopos-carried-published": (PublishedSumConfig(linear), False, True),
         "linear-delta": (_delta(linear), True, False),
         "linear-delta-nopos": (_delta(linear), False, False),
         "linear-delta-nopos-carried": (_delta(linear), False, True),
@@ -193,10 +199,10 @@ def _presets() -> dict[str, Run]:
                 training = replace(training, steps=training.steps // 2, warmup_steps=training.warmup_steps // 2)
             task = replace(size.task, model=model, carry_state=carried)
             presets[f"{size_name}-{name}"] = Run(task, training, preset=f"{size_name}-{name}")
-        for name, (way, carrying) in product(CARRIED_OTHERWISE, CARRYINGS.items()):
-            run = presets[f"{size_name}-{name}"]
+        for name, (usual, carrying) in CARRIED_OTHERWISE.items():
+            run = presets[f"{size_name}-{usual}"]
             assert isinstance(run.task, LanguageModellingConfig)
-            full_name = f"{size_name}-{name}-{way}"
+            full_name = f"{size_name}-{name}"
             presets[full_name] = replace(run, task=replace(run.task, carrying=carrying), preset=full_name)
     return presets
 

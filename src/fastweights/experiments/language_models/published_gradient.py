@@ -1,21 +1,16 @@
 """The sum rule with the gradient that was published: queries learn nothing from what the carried memory holds.
 
 A read of the sum rule is (W_0 q_t + Σ v_i k_iᵀ q_t) / (z_t · q_t), where W_0 was carried over from the segments before.
-The published kernel computes dL/dq_t with W_0 = 0. Outputs, and all other gradients, are right.
+The published kernel computes dL/dq_t as if W_0 were 0. Reads, and all other gradients, are right.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar
-
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from typing_extensions import override
 
 from fastweights.layers import FastWeightAttention
-from fastweights.memory import AttentionNormalisation, FastWeightState, NoNormalisation, Normalisation, WriteInputs
+from fastweights.memory import FastWeightState, WriteInputs
 from fastweights.memory.run import accumulate
-from fastweights.models.attention import FastWeightAttentionConfig
-from fastweights.update_rules import SumRule, UpdateRule
 from fastweights.update_rules.normalised_delta import reciprocal_or_zero
 
 
@@ -35,16 +30,8 @@ class PublishedSumAttention(FastWeightAttention):
         return y + self._outputs(nothing * reciprocal_or_zero(overlaps)[..., None]), after
 
 
-@dataclass(frozen=True)
-class PublishedSumConfig(FastWeightAttentionConfig):
-    """Linear attention by the sum rule (Eqs. 18-19), with the published gradient."""
-
-    update_rule: UpdateRule = SumRule()  # noqa: RUF009  a frozen value
-    normalisation: Normalisation = NoNormalisation()  # noqa: RUF009
-    attention_normalisation: AttentionNormalisation | None = AttentionNormalisation()  # noqa: RUF009
-
-    layer: ClassVar[type[FastWeightAttention]] = PublishedSumAttention
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.update_rule, SumRule) or self.attention_normalisation is None:
-            raise ValueError("published-sum: expected the sum rule with attention normalisation")
+def leave_carried_memory_out(model: nn.Module) -> None:
+    """Give the queries of every layer by the sum rule the published gradient; parameters and outputs stay the same."""
+    for layer in model.modules():
+        if type(layer) is FastWeightAttention:
+            layer.__class__ = PublishedSumAttention

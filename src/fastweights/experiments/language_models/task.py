@@ -17,6 +17,7 @@ from fastweights.evaluation.positions import edges_up_to, losses_by_position, lo
 from fastweights.experiments.language_models.carrying import begins_anew, reset_columns, reset_rows, rewritten
 from fastweights.experiments.language_models.config import LanguageModellingConfig
 from fastweights.experiments.language_models.landings import measured_writes
+from fastweights.experiments.language_models.published_gradient import leave_carried_memory_out
 from fastweights.experiments.load import source_file
 from fastweights.files import Json
 from fastweights.memory import FastWeightState
@@ -75,6 +76,8 @@ class LanguageModelTask(Task[Segment]):
     def build(self) -> LanguageModel:
         torch.manual_seed(seed_for("model", self.training.seed))
         model = LanguageModel(self.config.model).eval()
+        if self.config.carrying.published_gradient:
+            leave_carried_memory_out(model)
         with torch.no_grad(), self.training.autocast(torch.device("cpu")):
             model(torch.zeros(1, 1, dtype=torch.int64))
         states = model.initial_states(1) if self.config.carry_state else ()
