@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from fastweights import EluPlusOne, FastWeightAttention
+from fastweights import EluPlusOne, FastWeightAttention, Favor
 from fastweights.experiments.families import codec
 from fastweights.experiments.language_models.config import Carrying
 from fastweights.experiments.language_models.presets import PRESETS
@@ -103,3 +103,10 @@ def test_other_rules_have_no_published_gradient() -> None:
     delta = PRESETS["cpu-linear-delta-nopos-carried"].task
     with pytest.raises(ValueError, match="published_gradient: it is that of the sum rule"):
         replace(delta, carrying=Carrying(published_gradient=True))  # type: ignore[type-var]
+
+
+def test_features_with_a_scale_of_their_own_are_refused() -> None:
+    sums = {"update_rule": SumRule(), "normalisation": NoNormalisation(), "attention_normalisation": True}
+    layer = FastWeightAttention(HEADS * DIM, HEADS, feature_map=Favor(stabilised=True), **sums)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="published_gradient: it is not known for features whose scale"):
+        leave_carried_memory_out(torch.nn.Sequential(layer))

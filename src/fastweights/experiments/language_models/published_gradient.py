@@ -34,4 +34,6 @@ def leave_carried_memory_out(model: nn.Module) -> None:
     """Give the queries of every layer by the sum rule the published gradient; parameters and outputs stay the same."""
     for layer in model.modules():
         if type(layer) is FastWeightAttention:
+            if layer.mapping.keeps_scale_apart:
+                raise ValueError("published_gradient: it is not known for features whose scale is kept apart")
             layer.__class__ = PublishedSumAttention
