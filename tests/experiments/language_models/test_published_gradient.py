@@ -95,18 +95,18 @@ def test_without_a_past_nothing_is_missing() -> None:
 def test_the_preset_is_the_carried_sum_rule_but_for_the_gradient() -> None:
     published, plain = (PRESETS[f"cpu-linear-sum-nopos-carried{end}"] for end in ("-published", ""))
     assert codec().from_plain(codec().to_plain(published)) == published
-    usual = replace(published.task, carrying=Carrying())  # type: ignore[type-var]
+    usual = replace(published.task, carrying=Carrying())
     assert replace(published, task=usual, preset=plain.preset) == plain
 
 
 def test_other_rules_have_no_published_gradient() -> None:
     delta = PRESETS["cpu-linear-delta-nopos-carried"].task
     with pytest.raises(ValueError, match="published_gradient: it is that of the sum rule"):
-        replace(delta, carrying=Carrying(published_gradient=True))  # type: ignore[type-var]
+        replace(delta, carrying=Carrying(published_gradient=True))
 
 
 def test_features_with_a_scale_of_their_own_are_refused() -> None:
     sums = {"update_rule": SumRule(), "normalisation": NoNormalisation(), "attention_normalisation": True}
-    layer = FastWeightAttention(HEADS * DIM, HEADS, feature_map=Favor(stabilised=True), **sums)  # type: ignore[arg-type]
+    layer = FastWeightAttention(HEADS * DIM, HEADS, feature_map=Favor(stabilised=True), **sums)
     with pytest.raises(ValueError, match="published_gradient: it is not known for features whose scale"):
         leave_carried_memory_out(torch.nn.Sequential(layer))
