@@ -24,10 +24,10 @@ BINDINGS = {
     "recall-64": ("softmax", "sum", "delta-l2"),
 }
 DECIDING_BINDINGS = {
-    "rebinding": ("sum", "delta-attention", "delta", "nlms", "delta-l2", "delta-centred"),
+    "rebinding": ("softmax", "sum", "delta-attention", "delta", "nlms", "delta-l2", "delta-centred"),
     "rebinding-64": ("sum", "delta", "delta-l2", "gated-delta", "kimi-delta"),
 }
-"""Models that decide a claim have every seed, the others the first."""
+"""Models that decide a claim, or that a trial was about, have every seed, the others the first."""
 
 
 def states(options: ReproduceOptions = ReproduceOptions()) -> list[tuple[Key, Run]]:  # noqa: B008  a frozen value
