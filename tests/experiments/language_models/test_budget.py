@@ -13,6 +13,7 @@ from shown_figures import drawings_of, tables_of
 
 def test_deciding_models_come_first_and_have_three_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "on_text", lambda presets, options: [run_of(preset) for preset in presets])
+    monkeypatch.setattr(budget, "OWN_RATES", {})
     runs = budget.runs(ReproduceOptions(data="x"))
     assert len(set(runs)) == len(runs) == budget.coverage({}).wanted
     assert [run.preset for run in runs[:8]] == [f"cpu-long-{name}" for name in budget.DECIDING]

@@ -55,7 +55,7 @@ MODELS = {
 """What a model is called, in the order of the runs: those that decide a claim first."""
 DECIDING = tuple(MODELS)[:8]
 COMMON_RATE = PRESETS[f"{SIZE}-transformer"].training.learning_rate
-OWN_RATES: dict[str, float] = {}
+OWN_RATES: dict[str, float] = {"transformer": 2e-3}
 """The learning rate that a model likes better than the common one, by the recorded sweep (`rates`)."""
 
 
