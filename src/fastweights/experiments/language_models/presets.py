@@ -83,8 +83,8 @@ SIZES: dict[str, Run] = {
         learning_rate=1e-3,
         test_stride=64,
     ),
-    # The model of cpu, so that text and budget alone differ: 15 million words of the debates, each read once. About an
-    # hour on one core.
+    # The model of cpu, so that text and budget alone differ: 15 million words of the debates, each read once. Half an
+    # hour to an hour on one core.
     "cpu-long": _size(
         CPU_MODEL,
         segment_length=256,
