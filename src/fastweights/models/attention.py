@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, Literal
+from typing import Literal
 
 from torch import nn
 from typing_extensions import override
@@ -53,8 +53,6 @@ class FastWeightAttentionConfig(AttentionConfig):
     convolution: ShortConvolution | None = None
     output_gate: OutputGate | None = None
 
-    layer: ClassVar[type[FastWeightAttention]] = FastWeightAttention
-
     @override
     def build(self, model_dim: int, num_heads: int, role: Role = "decoder") -> nn.Module:
         if role != "decoder" and (self.convolution is not None or self.output_gate is not None):
@@ -63,7 +61,7 @@ class FastWeightAttentionConfig(AttentionConfig):
                 "attention; possible: the decoder's self-attention"
             )
         own = partial(
-            self.layer,
+            FastWeightAttention,
             causal=role == "decoder",
             convolution=self.convolution,
             output_gate=self.output_gate,
