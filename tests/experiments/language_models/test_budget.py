@@ -19,7 +19,7 @@ def test_deciding_models_come_first_and_have_three_seeds(monkeypatch: pytest.Mon
     assert [run.preset for run in runs[:8]] == [f"cpu-long-{name}" for name in budget.DECIDING]
     assert {run.preset.removeprefix("cpu-long-") for run in runs if run.training.seed == 2} == set(budget.DECIDING)
     monkeypatch.setitem(budget.OWN_RATES, "transformer", 5e-4)
-    assert budget.runs(ReproduceOptions(data="x", seeds=(1111,)))[-1] == run_of("cpu-long-transformer", rate=5e-4)
+    assert budget.runs(ReproduceOptions(data="x", seeds=(1111,)))[0] == run_of("cpu-long-transformer", rate=5e-4)
     assert budget.coverage({}).wanted == len(runs) + 1
 
 
