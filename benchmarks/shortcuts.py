@@ -1,4 +1,4 @@
-"""What is there for speed alone, with and without: the path of a single step, and the buffer pool."""
+"""What is there for speed alone, with and without: the path of a single step, the buffer pool, products by oneDNN."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -8,12 +8,14 @@ import torch
 
 from benchmarks.competitors import missing_backend
 from benchmarks.gemm import race_with_yardstick
+from benchmarks.language_models import make, text, training_step
 from benchmarks.record import SpeedRecord
 from benchmarks.table import Table, best, milliseconds, ratio
 from benchmarks.timing import Json, Times, stopwatch
 from fastweights import DPFP, FastWeightAttention, fast_weight_scan
 from fastweights.kernels.features import fused_features
 from fastweights.kernels.native import buffer_pool
+from fastweights.kernels.products import mkl_falls_short, onednn_products
 from fastweights.memory.choose import SHORTCUTS
 
 BURST = 64
@@ -63,6 +65,10 @@ class ShortcutMeasurement:
             calls |= both(name, call, without_step)
         for name, call in self.sequences().items():
             calls |= both(name, call, without_pool)
+        if mkl_falls_short():
+            step = training_step(make("delta, ELU+1"), text(16, 256))
+            calls["a training step of cpu-linear-delta without"] = stopwatch("call", step)
+            calls["a training step of cpu-linear-delta with"] = by_onednn(step)
         times, yardstick = race_with_yardstick(calls, self.seconds)
         return {**head, **yardstick, "times": times}
 
@@ -119,8 +125,19 @@ def both(
     return {f"{name} with": timed, f"{name} without": slower}
 
 
+def by_onednn(call: Callable[[], object]) -> Callable[[], Times]:
+    """The call timed with oneDNN's matrix products, as in a run, where MKL's fall short."""
+    timed = stopwatch("call", call)
+
+    def replaced() -> Times:
+        with onednn_products():
+            return timed()
+
+    return replaced
+
+
 def table(record: SpeedRecord) -> Table:
-    """What the single-step path and the buffer pool are worth."""
+    """What each of the shortcuts is worth."""
     rows = []
     for measured in (m for name, m in record.measurements.items() if name == "shortcuts"):
         times = measured["times"]

@@ -16,6 +16,7 @@ from toy_task import CODEC, LineConfig, LineTask
 
 from fastweights.experiments.families import codec
 from fastweights.files import exclusive
+from fastweights.kernels import products
 from fastweights.models.attention import SoftmaxAttentionConfig
 from fastweights.models.language_model import LanguageModel
 from fastweights.runs.checkpoint import checkpoints, newest_checkpoint
@@ -203,6 +204,15 @@ def test_the_number_of_threads_is_put_back(tmp_path: Path) -> None:
             assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("short", [True, False])
+def test_onednn_multiplies_where_mkl_falls_short(short: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(products, "mkl_falls_short", lambda: short)
+    seen = []
+    draw(tmp_path, interrupted=lambda: seen.append(products.are_replaced()) is not None)
+    assert set(seen) == {short}
+    assert not products.are_replaced()
 
 
 def test_a_folder_of_another_run_is_refused(tmp_path: Path) -> None:

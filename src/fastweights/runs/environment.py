@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 
 from fastweights.kernels.native.library import ONEDNN_LIMIT, tiles_are_missing
+from fastweights.kernels.products import mkl_falls_short
 from fastweights.memory import Call, backends, choose_backend
 
 REQUIRED = ("fastweights", "torch", "numpy", "safetensors")
@@ -114,6 +115,8 @@ def machine_rows(environment: Environment) -> list[tuple[str, str]]:
     ]
     if tiles_are_missing():
         rows.append(("tiles", f"AMX is announced but missing; {ONEDNN_LIMIT} is {os.environ.get(ONEDNN_LIMIT)}"))
+    if mkl_falls_short():
+        rows.append(("products", "oneDNN's in runs, since MKL's do without this processor's AVX-512"))
     return rows
 
 

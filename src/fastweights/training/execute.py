@@ -12,6 +12,7 @@ import torch
 from torch import nn
 
 from fastweights.files import Json
+from fastweights.kernels.products import best_products
 from fastweights.runs.checkpoint import Checkpoint, best_checkpoint, checkpoints, newest_checkpoint, step_of
 from fastweights.runs.directory import InUseError, RunDirectory
 from fastweights.runs.display import Display
@@ -44,7 +45,7 @@ class Execution:
 
         The ending is None if the run had ended before. Without `measured` the record holds what training left.
         """
-        with one_thread_if(run.task.threads == 1), self._open(run, task, path) as (directory, model):
+        with one_thread_if(run.task.threads == 1), best_products(), self._open(run, task, path) as (directory, model):
             ending = self._train(run, task, directory, model)
             if ending is not None and not ending.finished:
                 return None, ending

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import linear, log_softmax
 from typing_extensions import override
 
+from fastweights.kernels import products
 from fastweights.kernels.native.buffer_pool import empty
 from fastweights.kernels.transforms import active_transform, differentiated_again
 
@@ -107,7 +108,7 @@ def _by_definition(hidden: Tensor, weights: Tensor, bias: Tensor | None, targets
 
 
 def _logits(hidden: Tensor, weights: Tensor, bias: Tensor | None) -> Tensor:
-    if hidden.device.type == "meta" or torch.is_autocast_enabled(hidden.device.type):
+    if hidden.device.type == "meta" or torch.is_autocast_enabled(hidden.device.type) or products.are_replaced():
         return linear(hidden, weights, bias)
     result = empty((len(hidden), len(weights)), hidden)
     if bias is None:
