@@ -1,4 +1,4 @@
-"""What is there for speed alone, with and without: the path of a single step, the buffer pool, products by oneDNN."""
+"""What is there for speed alone, with and without: single steps, buffer pool, groups of sequences, oneDNN's products."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -16,6 +16,7 @@ from fastweights import DPFP, FastWeightAttention, fast_weight_scan
 from fastweights.kernels.features import fused_features
 from fastweights.kernels.native import buffer_pool
 from fastweights.kernels.products import mkl_falls_short, onednn_products
+from fastweights.layers.attention import relative
 from fastweights.memory.choose import SHORTCUTS
 
 BURST = 64
@@ -43,6 +44,16 @@ def without_pool() -> Iterator[None]:
         buffer_pool.LARGE = before
 
 
+@contextmanager
+def without_groups() -> Iterator[None]:
+    """All sequences of a batch attend at once in Transformer-XL."""
+    before, relative.GROUP_BYTES = relative.GROUP_BYTES, 1 << 62
+    try:
+        yield
+    finally:
+        relative.GROUP_BYTES = before
+
+
 @dataclass(frozen=True)
 class ShortcutMeasurement:
     """Seconds of the same call with and without each shortcut."""
@@ -65,6 +76,7 @@ class ShortcutMeasurement:
             calls |= both(name, call, without_step)
         for name, call in self.sequences().items():
             calls |= both(name, call, without_pool)
+        calls |= both("training, attention of Transformer-XL", self.relative_attention(), without_groups)
         if mkl_falls_short():
             step = training_step(make("delta, ELU+1"), text(16, 256))
             calls["a training step of cpu-linear-delta without"] = stopwatch("call", step)
@@ -110,6 +122,12 @@ class ShortcutMeasurement:
                 fused_features(DPFP(nu=2).kernel(64), "sum", keys)
 
         return {f"forward, t = {self.long}": forward, f"training, t = {self.long}": training, "DPFP-2": features}
+
+    def relative_attention(self) -> Callable[[], object]:
+        """A layer of cpu-transformer-xl, forward and backward, with a whole segment in its memory."""
+        layer, x = relative.RelativeAttention(128, 8, memory_length=256), torch.randn(16, 256, 128)
+        state, gradient = layer(x)[1].detach(), torch.randn(16, 256, 128)
+        return lambda: torch.autograd.grad(layer(x, state)[0], list(layer.parameters()), gradient)
 
 
 def both(

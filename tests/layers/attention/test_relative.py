@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
+from fastweights.layers.attention import relative
 from fastweights.layers.attention.relative import RelativeAttention
 
 
@@ -97,3 +98,48 @@ def test_gradient_stops_at_a_detached_memory() -> None:
     assert x.grad is not None
     assert x.grad[:, :6].abs().sum() == 0
     assert x.grad[:, 6:].abs().sum() > 0
+
+
+@pytest.mark.parametrize("group_bytes", [0, 2 * (2 * 5 * 11 * 8)])
+@pytest.mark.parametrize("padded", [False, True])
+def test_groups_of_sequences_read_what_all_of_them_read(
+    group_bytes: int, padded: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One by one and two by two: the same outputs, memory and gradients as in one group."""
+    layer, _ = example(memory_length=100)
+    x = torch.randn(5, 11, 8, dtype=torch.float64)
+    mask = torch.rand(5, 11) < 0.7 if padded else None
+
+    def results() -> list[Tensor]:
+        inputs, sizes = x.clone().requires_grad_(), []
+        monkeypatch.setattr(layer, "_read", lambda *args, **kwargs: sizes.append(len(args[0])) or read(*args, **kwargs))
+        _, state = layer(inputs[:, :6], None, None if mask is None else mask[:, :6])
+        y, state = layer(inputs[:, 6:], state, None if mask is None else mask[:, 6:])
+        groups.append(sizes[-3:])
+        loss = (y * torch.arange(y.numel(), dtype=y.dtype).view_as(y).cos()).sum()
+        return [y, state.hidden, *torch.autograd.grad(loss, [inputs, *layer.parameters()])]
+
+    read, groups = layer._read, []
+    expected = results()
+    monkeypatch.setattr(relative, "GROUP_BYTES", group_bytes)
+    assert_close(results(), expected, rtol=1e-12, atol=1e-13)
+    assert groups == [[5, 5], [2, 2, 1] if group_bytes else [1, 1, 1]]
+
+
+def test_one_mask_drops_for_all_sequences(monkeypatch: pytest.MonkeyPatch) -> None:
+    layer, x = example(memory_length=0)
+    layer.dropout.p = 0.5
+    monkeypatch.setattr(relative, "GROUP_BYTES", 0)
+    torch.manual_seed(1)
+    found = layer(x)[0]
+    monkeypatch.setattr(relative, "GROUP_BYTES", 1 << 22)
+    torch.manual_seed(1)
+    assert torch.equal(layer(x)[0], found)
+
+
+@pytest.mark.parametrize(("batch", "steps"), [(0, 3), (2, 0)])
+def test_nothing_in_nothing_out(batch: int, steps: int) -> None:
+    layer, _ = example(memory_length=4)
+    y, state = layer(torch.zeros(batch, steps, 8, dtype=torch.float64))
+    assert y.shape == (batch, steps, 8)
+    assert state.hidden.shape == (batch, min(steps, 4), 8)

@@ -16,6 +16,9 @@ from fastweights.layers.positions import sinusoids
 from fastweights.memory import LayerState
 from fastweights.shapes import Inputs, Mask, Steps
 
+GROUP_BYTES = 1 << 22
+"""On a CPU sequences attend in groups whose scores take so many bytes, or one by one: they stay in the cache."""
+
 
 @dataclass(frozen=True, eq=False)
 class HiddenState(LayerState):
@@ -72,8 +75,10 @@ class RelativeAttention(nn.Module):
             for part in self.projection(hidden).chunk(3, dim=-1)
         )
         queries = queries[:, :, queries.shape[2] - steps :]
-        weights = self._weights(queries, keys, real, _align if mask is None else partial(_align_real, real=real))
-        outputs = (self.dropout(weights) @ values).transpose(1, 2).flatten(2)
+        distances = self._distances(real.shape[1], keys.dtype)
+        parts = zip(*(part.split(self._group(queries, keys)) for part in (queries, keys, values, real)), strict=True)
+        reads = [self._read(*part, distances=distances, padded=mask is not None) for part in parts]
+        outputs = torch.cat(reads).transpose(1, 2).flatten(2)
         seen = state.steps + real[:, real.shape[1] - steps :].sum(dim=1)
         if mask is not None:
             # The padded steps to the front: they are forgotten first, and the others stay next to each other.
@@ -86,10 +91,30 @@ class RelativeAttention(nn.Module):
         """The outputs for whole sequences without a memory before them, of which no state is kept."""
         return self(x, None, mask)[0]
 
-    def _weights(self, queries: Tensor, keys: Tensor, real: Tensor, align: Callable[[Tensor], Tensor]) -> Tensor:
+    def _group(self, queries: Tensor, keys: Tensor) -> int:
+        """How many sequences attend at once: all of them where launches cost more, or one mask drops for all."""
+        batch, heads, steps, _ = queries.shape
+        if queries.device.type != "cpu" or torch.compiler.is_compiling() or (self.training and self.dropout.p):
+            return batch
+        scores = heads * steps * keys.shape[2] * keys.element_size()
+        return max(1, GROUP_BYTES // max(1, scores))
+
+    def _distances(self, total: int, dtype: torch.dtype) -> Float[Tensor, "s h d"]:
+        """r of every distance that occurs, the farthest first."""
+        device = self.distance_projection.weight.device
+        from_far = sinusoids(torch.arange(total - 1, -1, -1, device=device), self.model_dim, dtype)
+        return self.distance_projection(from_far).unflatten(-1, (self.num_heads, -1))
+
+    def _read(
+        self, queries: Tensor, keys: Tensor, values: Tensor, real: Tensor, *, distances: Tensor, padded: bool
+    ) -> Tensor:
+        align = partial(_align_real, real=real) if padded else _align
+        return self.dropout(self._weights(queries, keys, real, distances, align)) @ values
+
+    def _weights(
+        self, queries: Tensor, keys: Tensor, real: Tensor, distances: Tensor, align: Callable[[Tensor], Tensor]
+    ) -> Tensor:
         steps, total = queries.shape[2], keys.shape[2]
-        from_far = sinusoids(torch.arange(total - 1, -1, -1, device=keys.device), self.model_dim, keys.dtype)
-        distances = self.distance_projection(from_far).unflatten(-1, (self.num_heads, -1))
         scale = 1 / math.sqrt(queries.shape[-1])
         by_distance = (scale * (queries + self.distance_bias)) @ distances.permute(1, 2, 0)
         visible = torch.ones(steps, total, dtype=torch.bool, device=keys.device).tril(total - steps)
