@@ -1,4 +1,4 @@
-"""What is there for speed alone, with and without: single steps, buffer pool, groups of sequences, oneDNN's products."""
+"""What is there for speed alone, with and without: single steps, buffer pool, groups of sequences, oneDNN."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
