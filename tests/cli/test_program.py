@@ -91,7 +91,7 @@ def test_list_shows_every_component_with_its_place_in_the_paper(
     assert re.search(r" delta W ← W \+ β \(v - W k\) ⊗ k DeltaRule\([^)]*\), Eq. 20-25 of the paper ", words)
     assert "ProgrammerRule(activation='tanh'), Eq. 1-3 of the paper; runs step by step" in words
     assert "Eq. 19, 26-28 of the paper" in words
-    assert "small or medium or cpu or cpu-long transformer, transformer-nopos, transformer-xl," in words
+    assert "small or medium or cpu or cpu-long transformer, transformer-nopos, transformer-relative," in words
     assert max(map(len, output.splitlines())) <= 80
 
 

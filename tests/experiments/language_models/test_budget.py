@@ -40,6 +40,7 @@ def test_seeds_stand_together_and_rates_apart(monkeypatch: pytest.MonkeyPatch) -
     records = {
         run_of("cpu-long-transformer-xl"): record(100.0),
         run_of("cpu-long-transformer-xl", 2): record(500.0),
+        run_of("cpu-long-transformer-relative"): record(120.0),
         run_of("cpu-long-linear-delta", 1111): record(110.0),
         run_of("cpu-long-linear-delta", 1): record(114.0, seconds=1800.0),
         run_of("cpu-long-linear-delta", rate=2e-3): record(105.0),
@@ -50,11 +51,20 @@ def test_seeds_stand_together_and_rates_apart(monkeypatch: pytest.MonkeyPatch) -
     table = tables_of(budget, records)[0]
     rows = {row[:2]: row[2:] for row in table.rows}
     assert rows == {
-        ("Linear, delta rule", "0.001"): ("1,000", "112.0 ± 2.8", "112.0 ± 2.8", "+10.0 %", "45 min", "2"),
-        ("Linear, delta rule", "0.002"): ("1,000", "105.0", "105.0", "+5.0 %", "60 min", "1"),
-        ("Transformer-XL", "0.001"): ("1,000", "300.0 ± 282.8", "300.0 ± 282.8", "+0.0 ± 0.0 %", "60 min", "2"),
+        ("Linear, delta rule", "0.001"): ("1,000", "112.0 ± 2.8", "112.0 ± 2.8", "-8.3 %", "+10.0 %", "45 min", "2"),
+        ("Linear, delta rule", "0.002"): ("1,000", "105.0", "105.0", "-12.5 %", "+5.0 %", "60 min", "1"),
+        ("Transformer-XL", "0.001"): (
+            "1,000",
+            "300.0 ± 282.8",
+            "300.0 ± 282.8",
+            "-16.7 %",
+            "+0.0 ± 0.0 %",
+            "60 min",
+            "2",
+        ),
+        ("Transformer-XL, truncated", "0.001"): ("1,000", "120.0", "120.0", "+0.0 %", "+20.0 %", "60 min", "1"),
     }
-    assert len(budget.coverage(records).found) == 5
+    assert len(budget.coverage(records).found) == 6
     by_position = tables_of(budget, records)[3]
     assert [row[0] for row in by_position.rows] in (
         [],

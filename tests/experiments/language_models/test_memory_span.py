@@ -3,7 +3,7 @@
 import math
 
 from fastweights.experiments.language_models.memory_span import memory_spans, span_figure
-from fastweights.experiments.language_models.presets import PRESETS, for_text
+from fastweights.experiments.language_models.presets import PRESETS, for_text, words_of
 from fastweights.runs.record import Record
 
 RESULT = {
@@ -21,7 +21,18 @@ def test_spans_end_with_the_whole_text() -> None:
     (span,) = memory_spans({run: Record({}, RESULT, {}, {})}).values()
     assert list(span) == [256, 1024, 50_000]
     assert [round(perplexity) for perplexity in span.values()] == [210, 190, 180]
-    assert span_figure({"linear-delta-nopos-carried": span}).name == "reach"
+
+
+def test_each_text_has_a_panel() -> None:
+    records = {
+        for_text(PRESETS[f"{size}-linear-delta-nopos-carried"], words_of(size), "text"): Record({}, RESULT, {}, {})
+        for size in ("cpu", "cpu-long")
+    }
+    assert list(memory_spans(records, "cpu-long")) == ["linear-delta-nopos-carried"]
+    figure = span_figure(records)
+    assert figure is not None
+    assert [axes.get_title(loc="left") for axes in figure.figure.axes] == ["WikiText-2", "Europarl"]
+    assert span_figure({}) is None
 
 
 def test_models_of_other_sizes_and_without_a_reach_are_left_out() -> None:

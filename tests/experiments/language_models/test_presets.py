@@ -44,7 +44,7 @@ def test_presets_are_found_by_name() -> None:
 
 
 def test_presets_are_different_runs() -> None:
-    assert len(set(PRESETS.values())) == len(PRESETS) == 54 * len(SIZES)
+    assert len(set(PRESETS.values())) == len(PRESETS) == 55 * len(SIZES)
     assert len({codec().name(described(name)) for name in PRESETS}) == len(PRESETS)
 
 

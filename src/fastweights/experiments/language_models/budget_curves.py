@@ -34,14 +34,17 @@ LINES = {
     "linear-sum-nopos-carried": Series("Linear, sum rule, carried", VERMILION, "o", "--"),
     "linear-delta-nopos-carried": Series("Linear, delta rule, carried", BLUE, "D", "--"),
     "linear-gated-centred-nopos-carried": Series("Linear, gated delta rule, centred L2, carried", GREEN, "P", "--"),
-    "transformer-xl": Series("Transformer-XL", GREY, "X", "--"),
+    "transformer-relative": Series("Transformer-XL, truncated", GREY, "X"),
+    "transformer-xl": Series("Transformer-XL, carried", GREY, "X", "--"),
 }
 PAIRS = (
     ("transformer", "linear-delta"),
+    ("transformer-relative", "linear-delta-nopos"),
     ("linear-delta", "linear-sum"),
     ("linear-delta-nopos", "linear-delta"),
     ("linear-delta-nopos-carried", "linear-delta-nopos"),
     ("linear-sum-nopos-carried", "linear-sum-nopos"),
+    ("transformer-xl", "transformer-relative"),
     ("transformer-xl", "linear-delta-nopos-carried"),
     ("transformer-xl", "linear-gated-centred-nopos-carried"),
 )

@@ -1,7 +1,8 @@
 """The language models of Tables 2-5 by name: a size and a model; `--set` changes anything about them.
 
 `small-linear-delta` is the small configuration with ELU+1 and the delta rule. `-attnnorm` adds attention normalisation,
-`-nopos` drops the positions, `-carried` keeps the memory from one segment to the next. `-l2`, `-centred` and `-step`
+`-nopos` drops the positions, `-carried` keeps the memory from one segment to the next; `transformer-relative` is
+Transformer-XL without its memory. `-l2`, `-centred` and `-step`
 (NLMS) stand for other normalisations of a write, `-gated` for the gated delta rule; `gated-delta` and `kimi-delta` are
 these models as they were published, without positions, with `-conv` and without their convolution and output gate.
 Behind `-carried`, `-resets`, `-columns` and `-rewritten` change how long memories last in training (`CARRYINGS`), and
@@ -160,6 +161,7 @@ def _models(size: Run) -> dict[str, tuple[AttentionConfig, bool, bool]]:
     models: dict[str, tuple[AttentionConfig, bool, bool]] = {
         "transformer": (SoftmaxAttentionConfig(), True, False),
         "transformer-nopos": (SoftmaxAttentionConfig(), False, False),
+        "transformer-relative": (RelativeAttentionConfig(memory_length=0), False, False),
         "transformer-xl": (RelativeAttentionConfig(size.task.segment_length), False, True),
         "linear-sum": (_sum(linear), True, False),
         "linear-sum-nopos": (_sum(linear), False, False),

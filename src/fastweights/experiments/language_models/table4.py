@@ -37,14 +37,15 @@ TRUNCATED = {
     for model in MODELS.values()
     if (form := model.partition("-carried")[0]) != model and f"cpu-{form}" in PRESETS
 }
-"""The same model without `-carried`, where there is one."""
+"""The same model without `-carried`, where there is one: the memories of fixed size."""
 DECIDING = tuple(
     form
     for model in ("linear-gated-nopos-carried", "linear-gated-centred-nopos-carried")
     for form in (model, TRUNCATED[model])
 )
 """Carried and truncated forms that are so close that one seed does not tell which is ahead."""
-TABLE = PaperTable("table4", ("model", "update rule"), MODELS, ("medium",), TRUNCATED, DECIDING)
+WITH_SOFTMAX = {"transformer-xl": "transformer-relative"}
+TABLE = PaperTable("table4", ("model", "update rule"), MODELS, ("medium",), TRUNCATED | WITH_SOFTMAX, DECIDING)
 runs, coverage, data = TABLE.runs, TABLE.coverage, TABLE.data
 
 
@@ -57,12 +58,13 @@ def contents(records: Records) -> tuple[Drawing | Table, ...]:
         for row, model in zip(ours.rows, MODELS.values(), strict=bool(ours.rows))
     )
     ours = replace(ours, columns=(*ours.columns, "carried is ahead in", "lowest if reset"), rows=rows)
-    return *((span_figure(spans),) if spans else ()), ours, *others
+    figure = span_figure(records)
+    return *((figure,) if figure else ()), ours, *others
 
 
 def ahead(found: Perplexities, model: str) -> str:
     """On which texts a carried memory has the lower perplexity than its own truncated form, and where it is open."""
-    carried, truncated = found.get("cpu", model), found.get("cpu", TRUNCATED.get(model, ""))
+    carried, truncated = found.get("cpu", model), found.get("cpu", TABLE.truncated.get(model, ""))
     if carried is None or truncated is None:
         return "–"
     lower = {text: is_lower(carried, truncated, text) for text in ("valid", "test")}
