@@ -13,13 +13,13 @@ from shown_figures import drawings_of, tables_of
 
 def test_deciding_models_come_first_and_have_three_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(budget, "on_text", lambda presets, options: [run_of(preset) for preset in presets])
-    monkeypatch.setattr(budget, "OWN_RATES", {})
+    monkeypatch.setattr(budget, "OTHER_RATES", {})
     runs = budget.runs(ReproduceOptions(data="x"))
     assert len(set(runs)) == len(runs) == budget.coverage({}).wanted
     assert [run.preset for run in runs[:8]] == [f"cpu-long-{name}" for name in budget.DECIDING]
     assert {run.preset.removeprefix("cpu-long-") for run in runs if run.training.seed == 2} == set(budget.DECIDING)
-    monkeypatch.setitem(budget.OWN_RATES, "transformer", 5e-4)
-    assert budget.runs(ReproduceOptions(data="x", seeds=(1111,)))[0] == run_of("cpu-long-transformer", rate=5e-4)
+    monkeypatch.setitem(budget.OTHER_RATES, "transformer", 5e-4)
+    assert budget.runs(ReproduceOptions(data="x", seeds=(1111,)))[-1] == run_of("cpu-long-transformer", rate=5e-4)
     assert budget.coverage({}).wanted == len(runs) + 1
 
 
@@ -36,14 +36,14 @@ def test_another_text_is_refused(text: Path) -> None:
 
 
 def test_seeds_stand_together_and_rates_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(budget.OWN_RATES, "linear-delta", 2e-3)
+    monkeypatch.setitem(budget.OTHER_RATES, "linear-delta", 5e-4)
     records = {
         run_of("cpu-long-transformer-xl"): record(100.0),
         run_of("cpu-long-transformer-xl", 2): record(500.0),
         run_of("cpu-long-transformer-relative"): record(120.0),
         run_of("cpu-long-linear-delta", 1111): record(110.0),
         run_of("cpu-long-linear-delta", 1): record(114.0, seconds=1800.0),
-        run_of("cpu-long-linear-delta", rate=2e-3): record(105.0),
+        run_of("cpu-long-linear-delta", rate=5e-4): record(105.0),
         # A rate that nobody chose, and a run on the other text: neither is counted.
         run_of("cpu-long-linear-delta", rate=3e-3): record(1.0),
         run_of("cpu-linear-delta"): record(1.0),
@@ -51,9 +51,9 @@ def test_seeds_stand_together_and_rates_apart(monkeypatch: pytest.MonkeyPatch) -
     table = tables_of(budget, records)[0]
     rows = {row[:2]: row[2:] for row in table.rows}
     assert rows == {
-        ("Linear, delta rule", "0.001"): ("1,000", "112.0 ± 2.8", "112.0 ± 2.8", "-8.3 %", "+10.0 %", "45 min", "2"),
-        ("Linear, delta rule", "0.002"): ("1,000", "105.0", "105.0", "-12.5 %", "+5.0 %", "60 min", "1"),
-        ("Transformer-XL", "0.001"): (
+        ("Linear, delta rule", "0.002"): ("1,000", "112.0 ± 2.8", "112.0 ± 2.8", "-8.3 %", "+10.0 %", "45 min", "2"),
+        ("Linear, delta rule", "0.0005"): ("1,000", "105.0", "105.0", "-12.5 %", "+5.0 %", "60 min", "1"),
+        ("Transformer-XL", "0.002"): (
             "1,000",
             "300.0 ± 282.8",
             "300.0 ± 282.8",
@@ -62,13 +62,13 @@ def test_seeds_stand_together_and_rates_apart(monkeypatch: pytest.MonkeyPatch) -
             "60 min",
             "2",
         ),
-        ("Transformer-XL, truncated", "0.001"): ("1,000", "120.0", "120.0", "+0.0 %", "+20.0 %", "60 min", "1"),
+        ("Transformer-XL, truncated", "0.002"): ("1,000", "120.0", "120.0", "+0.0 %", "+20.0 %", "60 min", "1"),
     }
     assert len(budget.coverage(records).found) == 6
     by_position = tables_of(budget, records)[3]
     assert [row[0] for row in by_position.rows] in (
         [],
-        ["Linear, delta rule", "Linear, delta rule, learning rate 0.002"],
+        ["Linear, delta rule", "Linear, delta rule, learning rate 0.0005"],
     )
 
 
