@@ -17,6 +17,7 @@ from fastweights.evaluation.perplexity import Score
 from fastweights.experiments.language_models import evaluate as family
 from fastweights.experiments.language_models.saved import load_language_model, vocabulary_of
 from fastweights.experiments.options import EvaluateOptions
+from fastweights.kernels import products
 from tiny_language_model import TINY
 from tiny_language_model import train_options as options
 
@@ -35,6 +36,16 @@ def test_the_perplexity_is_said_and_kept(text: Path, tokens: str, capsys: pytest
     assert f"test perplexity {line['perplexity']:.2f} per " in capsys.readouterr().out
     corpus = open_corpus(text, vocabulary_of(text.parent / "run").tokenizer, text.parent / "cache")
     assert line["tokens"] == len(corpus.test) - 1
+
+
+def test_onednn_multiplies_where_mkl_falls_short(text: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    train(options(text))
+    seen, score_of = [], family.score_of
+    monkeypatch.setattr(products, "mkl_falls_short", lambda: True)
+    monkeypatch.setattr(family, "score_of", lambda *args: seen.append(products.are_replaced()) or score_of(*args))
+    evaluate(asked(text))
+    assert seen == [True]
+    assert not products.are_replaced()
 
 
 def test_a_folder_that_is_no_run_is_named(tmp_path: Path) -> None:

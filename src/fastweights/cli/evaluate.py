@@ -18,13 +18,15 @@ def evaluate(options: Annotated[EvaluateOptions, arg(name="")]) -> None:
     """
     from fastweights.experiments.families import module_for
     from fastweights.experiments.load import read_run
+    from fastweights.kernels.products import best_products
     from fastweights.runs.display import Display
 
     set_threads(options.threads)
     family = module_for(read_run(options.run).task, "evaluate")
     if family is None:
         raise ValueError(f"{options.run}: runs of this task keep no model that could be evaluated")
-    measured = family.evaluate(options, Display.on_terminal())
+    with best_products():
+        measured = family.evaluate(options, Display.on_terminal())
     _keep(measured, options.run / "evaluations.jsonl")
 
 
