@@ -3,7 +3,13 @@
 import pytest
 
 from budget_records import record, run_of
-from fastweights.experiments.language_models.budget_curves import crossing, crossings, curves_figure, gain_at_the_end
+from fastweights.experiments.language_models.budget_curves import (
+    crossing,
+    crossings,
+    curves_figure,
+    gain_at_the_end,
+    leads,
+)
 
 
 def test_the_last_crossing_counts() -> None:
@@ -18,6 +24,12 @@ def test_the_gain_of_the_last_fifth() -> None:
     assert gain_at_the_end({90: 3.9, 100: 3.7}) is None
 
 
+def test_a_lead_is_that_of_the_last_validation_before() -> None:
+    winner, other = {10: 5.0, 40: 4.0, 100: 3.0}, {10: 4.5, 40: 4.2, 60: 1.0, 100: 3.5}
+    assert leads(winner, other) == pytest.approx([-0.5, 0.2, 0.5])
+    assert leads({90: 3.0, 100: 2.0}, {90: 3.1, 100: 2.4})[:2] == [None, None]
+
+
 def test_the_table_says_who_is_ahead_since_when() -> None:
     records = {
         run_of("cpu-long-transformer"): record(80.0, losses=(6.0, 5.0, 4.5, 4.2, 4.0)),
@@ -27,7 +39,7 @@ def test_the_table_says_who_is_ahead_since_when() -> None:
     }
     (row,) = crossings(records).rows
     assert row == (
-        "Europarl", "transformer – linear-delta", "transformer, by 0.300", "after 819,200 words",
+        "Europarl", "transformer – linear-delta", "transformer", "-0.200 / -0.100 / 0.300", "after 819,200 words",
         "0.200", "0.100",
     )  # fmt: skip
     axes = curves_figure(records).figure.axes

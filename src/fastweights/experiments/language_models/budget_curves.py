@@ -49,6 +49,8 @@ PAIRS = (
     ("transformer-xl", "linear-gated-centred-nopos-carried"),
 )
 """Models that a claim compares."""
+LEADS = (0.2, 0.5, 1.0)
+"""The shares of the training at which a lead is shown."""
 LAST = 0.2
 """The share of the training that tells whether a model is still getting better."""
 
@@ -76,6 +78,13 @@ def crossing(first: Curve, second: Curve) -> int | None:
     return max(behind) if behind else None
 
 
+def leads(winner: Curve, other: Curve) -> list[float | None]:
+    """By how much the winner's loss is lower at each share of the training; None before the first validation."""
+    both = sorted(set(winner) & set(other))
+    places = [[words for words in both if words <= share * both[-1]] for share in LEADS]
+    return [other[reached[-1]] - winner[reached[-1]] if reached else None for reached in places]
+
+
 def gain_at_the_end(curve: Curve) -> float | None:
     """By how much the loss fell over the last fifth of the training; None if no point lies before it."""
     end = max(curve)
@@ -84,7 +93,7 @@ def gain_at_the_end(curve: Curve) -> float | None:
 
 
 def crossings(records: Records) -> Table:
-    """For each pair of models who ends ahead, since when, and how much both still gained in the last fifth."""
+    """For each pair of models who ends ahead, by how much and since when, and what both gained in the last fifth."""
     rows = []
     for size in CPU_SIZES:
         found = curves(records, size)
@@ -96,10 +105,13 @@ def crossings(records: Records) -> Table:
             winner = name if first[end] < second[end] else other
             words = crossing(first, second)
             since = "from the first validation on" if words is None else f"after {words:,} words"
-            gains = [_shown_gain(curve) for curve in (first, second)]
-            difference = f"{abs(first[end] - second[end]):.3f}"
-            rows.append((CPU_SIZES[size], f"{name} – {other}", f"{winner}, by {difference}", since, *gains))
-    heads = ("text", "models", "ahead at the end (validation loss)", "since", "gain in the last fifth, first", "second")
+            lead = " / ".join(map(_in_nats, leads(*((first, second) if winner == name else (second, first)))))
+            gains = [_in_nats(gain_at_the_end(curve)) for curve in (first, second)]
+            rows.append((CPU_SIZES[size], f"{name} – {other}", winner, lead, since, *gains))
+    heads = (
+        "text", "models", "ahead at the end (validation loss)", "lead after a fifth / half / all", "since",
+        "gain in the last fifth, first", "second",
+    )  # fmt: skip
     caption = (
         "Where learning curves cross for the last time, and how much the models still gain at the end. The curves of "
         "truncated models are validated in independent segments, which costs them about a hundredth of their "
@@ -136,6 +148,5 @@ def _draw_curves(axes: Axes, found: Mapping[str, Curve]) -> None:
     axes.set(xlabel="million words", ylabel="validation loss, nats per word")
 
 
-def _shown_gain(curve: Curve) -> str:
-    gain = gain_at_the_end(curve)
-    return "–" if gain is None else f"{gain:.3f}"
+def _in_nats(difference: float | None) -> str:
+    return "–" if difference is None else f"{difference:.3f}"
