@@ -40,6 +40,7 @@ MODELS = {
     "linear-sum-nopos": "Linear, sum rule, no positions",
     "transformer-relative": "Transformer-XL, truncated",
     "transformer-nopos": "Transformer, no positions",
+    "linear-sum-nopos-carried-published": "Linear, sum rule, no positions, carried, published gradient",
     "dpfp-delta": "DPFP-1, delta rule",
     "dpfp-delta-nopos": "DPFP-1, delta rule, no positions",
     "dpfp-delta-nopos-carried": "DPFP-1, delta rule, no positions, carried",

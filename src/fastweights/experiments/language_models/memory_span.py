@@ -68,6 +68,6 @@ def _draw_spans(axes: Axes, spans: Mapping[str, MemorySpan]) -> None:
             axes.plot(list(spans[name].keys()), list(spans[name].values()), **series.ours())
     ticks = sorted({words for span in spans.values() for words in span})
     axes.set_xscale("log", base=2)
-    axes.set_xticks(ticks, [f"{words:,}" if words < 1024 else f"{words // 1024}k" for words in ticks])
+    axes.set_xticks(ticks, [f"{words}" if words < 1000 else f"{words / 1000:.0f}k" for words in ticks])
     axes.set_xlabel("words after which the memory is reset")
     axes.set_ylabel("perplexity, validation text")
