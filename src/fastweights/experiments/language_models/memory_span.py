@@ -27,6 +27,9 @@ SERIES = {
     "transformer-xl": Series("Transformer-XL", BLACK, "s"),
 }
 
+HIGHEST = 2.0
+"""A panel ends at so many times its lowest perplexity: what breaks down lies above it."""
+
 
 def memory_spans(records: Records, size: str = "cpu") -> dict[str, MemorySpan]:
     """Perplexities by the span of the memory, by the name of the model, at a size for CPUs."""
@@ -56,7 +59,8 @@ def span_figure(records: Records) -> Drawing | None:
         "reach",
         draw(4.8 + 4.4 * (len(panels) > 1), 5.4, fill),
         "Models trained with carried memory, measured with memories that are reset after so many words, each text in a "
-        "panel of its own. To the right the memory holds on longer, at the last mark over the whole text.",
+        "panel of its own. To the right the memory holds on longer, at the last mark over the whole text. What is more "
+        f"than {HIGHEST:g} times the lowest perplexity of a text lies above its panel.",
         "Perplexity against the number of words that a memory is carried over, for the sum rule, delta rules with and "
         "without centring, decay and resets, and Transformer-XL.",
     )
@@ -67,6 +71,9 @@ def _draw_spans(axes: Axes, spans: Mapping[str, MemorySpan]) -> None:
         if name in spans:
             axes.plot(list(spans[name].keys()), list(spans[name].values()), **series.ours())
     ticks = sorted({words for span in spans.values() for words in span})
+    perplexities = [perplexity for span in spans.values() for perplexity in span.values()]
+    if max(perplexities) > HIGHEST * min(perplexities):
+        axes.set_ylim(0.95 * min(perplexities), HIGHEST * min(perplexities))
     axes.set_xscale("log", base=2)
     axes.set_xticks(ticks, [f"{words}" if words < 1000 else f"{words / 1000:.0f}k" for words in ticks])
     axes.set_xlabel("words after which the memory is reset")
