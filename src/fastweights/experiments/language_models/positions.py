@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from fastweights.evaluation.perplexity import perplexity_of
 from fastweights.experiments.language_models.perplexities import Perplexities, perplexities, shown
-from fastweights.experiments.language_models.presets import DATASETS, PRESETS, is_unchanged, model_of, size_of
+from fastweights.experiments.language_models.presets import DATASETS, is_unchanged, model_of, size_of
 from fastweights.experiments.language_models.tables import CPU_SIZES, Table, coverage_over_seeds, cpu_size, on_text
 from fastweights.experiments.options import ReproduceOptions
 from fastweights.experiments.records import Coverage, Records
@@ -78,5 +78,5 @@ def segments(records: Records) -> dict[tuple[str, str], str]:
             shown(perplexity_of(record.result["segment"]["losses"][place])) for place in (0, -1)
         )
         for run, record in records.items()
-        if is_unchanged(run) and run.preset in PRESETS and "segment" in record.result
+        if is_unchanged(run) and "segment" in record.result
     }
